@@ -33,8 +33,8 @@ LOG_TABLE, OFFSET_NS = TABLE_0 + 24 * 13, TABLE_0 + 24 * 128 + 40
 RESETS_AT, DIRECTORY, RECORD, RECORD_HEAD, LIMIT_VERSION = 48, 4144, 64808, 152, 7184
 
 POLICIES = [("api", "token-bucket 10/h burst=20"), ("log", "sliding-log 20/1h"),
-            ("both", "leaky-bucket 30/h + fixed-window 1k/day"), ("warm", "smooth-warmup 1/m warmup=10m"),
-            ("slots", "sliding-window 200/1h slots=6")]
+            ("both", "leaky-bucket 30/h + fixed-window 1k/day"),
+            ("warm", "smooth-warmup 1/m warmup=10m"), ("slots", "sliding-window 200/1h slots=6")]
 
 
 def check(sentence, good, detail=""):
@@ -52,8 +52,8 @@ def weir(*args, **options):
 
 
 def use(*args, fails=False):
-    done = subprocess.run([USE_FILE, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True,
-                          timeout=120, check=False, text=True)
+    done = subprocess.run([USE_FILE, *map(str, args)], stdin=subprocess.DEVNULL,
+                          capture_output=True, timeout=120, check=False, text=True)
     if (done.returncode != 0) != fails:
         raise RuntimeError(f"use_file {args}: {done.stderr}")
     return done.stderr if fails else done.stdout
@@ -66,7 +66,8 @@ def expect(sentence, args, status, out=None, err=None):
     for wanted, got in ((out, done.stdout), (err, done.stderr)):
         if wanted is not None:
             good = good and (wanted in got if wanted else got == "")
-    check(sentence, good, f"status {done.returncode}\n  out {done.stdout[:400]!r}\n  err {done.stderr[:400]!r}")
+    check(sentence, good,
+          f"status {done.returncode}\n  out {done.stdout[:400]!r}\n  err {done.stderr[:400]!r}")
 
 
 def info(path):
@@ -124,41 +125,52 @@ def answers(path, verb="peek", now=None, policies=POLICIES, n=30):
     """The verdicts for the keys at a few times from now_ns on."""
     now = info(path)["now_ns"] if now is None else now
     return "".join(use("ask", path, name, "k", n, cost, now + later, verb)
-                   for later in (0, 10**9, 1000 * 10**9) for cost in (1, 15) for name, _ in policies)
+                   for later in (0, 10**9, 1000 * 10**9) for cost in (1, 15) for name,
+                   _ in policies)
 
 
 @contextlib.contextmanager
 def held(verb, *args):
     """A process that has the file open."""
-    with subprocess.Popen([USE_FILE, verb, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([USE_FILE, verb, *args], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         yield process.pid
         process.stdin.close()
 
 
-# ---- The command line -------------------------------------------------------------------------------
+# ---- The command line ----------------------------------------------------------------------------
 
 USAGE = [
     ("store needs a word", [], "expected info, convert or reset"),
-    ("an unknown word is named, and the near one", ["inf", "x"], "unknown command 'inf'; did you mean 'info'?"),
-    ("a word that is near nothing", ["destroy", "x"], "unknown command 'destroy' (info, convert, reset)"),
+    ("an unknown word is named, and the near one", ["inf", "x"],
+     "unknown command 'inf'; did you mean 'info'?"),
+    ("a word that is near nothing", ["destroy", "x"],
+     "unknown command 'destroy' (info, convert, reset)"),
     ("info needs a file", ["info"], "weir store info: expected the path of a state file"),
     ("an empty path is none", ["convert", ""], "expected the path of a state file"),
-    ("one file only", ["info", "a", "b"], "unexpected argument 'b'; expected the path of a state file"),
-    ("an option that is not info's", ["info", "a", "--yes"], "unknown option '--yes' (--json, --help)"),
-    ("a misspelt option", ["convert", "a", "--max-key", "1"], "'--max-key'; did you mean '--max-keys'?"),
-    ("options that convert has", ["convert", "a", "--x"], "(--max-keys, --max-memory, --max-policies, --out, --help)"),
+    ("one file only", ["info", "a", "b"],
+     "unexpected argument 'b'; expected the path of a state file"),
+    ("an option that is not info's", ["info", "a", "--yes"],
+     "unknown option '--yes' (--json, --help)"),
+    ("a misspelt option", ["convert", "a", "--max-key", "1"],
+     "'--max-key'; did you mean '--max-keys'?"),
+    ("options that convert has", ["convert", "a", "--x"],
+     "(--max-keys, --max-memory, --max-policies, --out, --help)"),
     ("options that reset has", ["reset", "a", "--x"], "(--all, --yes, --help)"),
     ("a flag takes no value", ["reset", "a", "--yes=1"], "--yes '1': expected no value"),
-    ("--max-keys without a value", ["convert", "a", "--max-keys"], "--max-keys needs a value: expected 1 to"),
+    ("--max-keys without a value", ["convert", "a", "--max-keys"],
+     "--max-keys needs a value: expected 1 to"),
     ("--max-keys= without one", ["convert", "a", "--max-keys="], "--max-keys needs a value"),
     ("--max-keys that is no number", ["convert", "a", "--max-keys", "many"],
      "--max-keys 'many': expected 1 to 3000000000 keys"),
     ("--max-keys of nothing", ["convert", "a", "--max-keys", "0"], "--max-keys '0': expected 1 to"),
     ("--max-keys below nothing", ["convert", "a", "--max-keys", "-5"], "'-5': expected 1 to"),
     ("--max-keys of too many", ["convert", "a", "--max-keys=3001M"], "'3001M': expected 1 to"),
-    ("--max-policies of too many", ["convert", "a", "--max-policies", "65537"], "expected 1 to 65536"),
-    ("--out without a name", ["convert", "a", "--out"], "--out needs a value: expected the name of a new file"),
+    ("--max-policies of too many", ["convert", "a", "--max-policies", "65537"],
+     "expected 1 to 65536"),
+    ("--out without a name", ["convert", "a", "--out"],
+     "--out needs a value: expected the name of a new file"),
     ("reset without a terminal", ["reset", "a"], "no terminal to ask on; expected --yes"),
 ]
 
@@ -174,26 +186,33 @@ def help_is_there():
             done = subprocess.run([WEIR, *how], capture_output=True, text=True, check=False)
             good = done.returncode == 0 and "Examples:" in done.stdout
             check(f"weir {' '.join(how)} has examples",
-                  good and f"usage: {' '.join(['weir store', *words])} " in done.stdout, done.stdout)
-    done = subprocess.run([WEIR, "help", "store", "nothing"], capture_output=True, text=True, check=False)
+                  good and f"usage: {' '.join(['weir store', *words])} " in done.stdout,
+                  done.stdout)
+    done = subprocess.run([WEIR, "help", "store", "nothing"], capture_output=True, text=True,
+                          check=False)
     check("help of no such part", done.returncode == 2 and "'nothing'" in done.stderr, done.stderr)
 
 
-# ---- info -------------------------------------------------------------------------------------------
+# ---- info ----------------------------------------------------------------------------------------
 
 def info_tells(folder):
     path = os.path.join(folder, "limits")
     use("make", path, 1000, 0, 16)
     shown = info(path)
-    check("a fresh file is sound", shown["sound"] and shown["version"] == shown["current_version"], shown)
-    check("a fresh file's numbers", (shown["max_keys"], shown["max_memory"], shown["max_policies"]) == (1000, default_memory(1000, 16), 16), shown)
+    check("a fresh file is sound", shown["sound"] and shown["version"] == shown["current_version"],
+          shown)
+    check("a fresh file's numbers",
+          (shown["max_keys"], shown["max_memory"],
+           shown["max_policies"]) == (1000, default_memory(1000, 16), 16), shown)
     check("its size is the file's", shown["bytes"] == os.path.getsize(path), shown)
     check("a fresh file has no policy", shown["policies"] == [], shown)
     check("a fresh file has a table for 16 bytes",
-          [(t["state_bytes"], t["max_keys"], t["keys"], t["live_keys"]) for t in shown["tables"]] == [(16, 1000, 0, 0)], shown)
+          [(t["state_bytes"], t["max_keys"], t["keys"], t["live_keys"])
+           for t in shown["tables"]] == [(16, 1000, 0, 0)], shown)
     check("it was made just now", 0 <= time.time_ns() - shown["made_ns"] < 60 * 10**9, shown)
     check("its time is now", abs(time.time_ns() - shown["now_ns"]) < 60 * 10**9, shown)
-    check("no process uses it", shown["processes"] == [] and shown["seats_in_use"] == 0, shown)
+    check("no process uses it", shown["processes"] == [] and shown["lock_owners_in_use"] == 0,
+          shown)
 
     use("set", path, "api", "10/h")
     use("set", path, "api", "20/h")
@@ -212,21 +231,27 @@ def info_tells(folder):
           == [("api", "token-bucket 20/h", 2), ("log", "sliding-log 20/h", 1),
               ("brief", "fixed-window 5/ms", 1)], shown["policies"])
     check("keys are counted by size of state",
-          [(t["state_bytes"], t["keys"], t["live_keys"]) for t in shown["tables"]] == [(16, 80, 70), (192, 30, 30)],
+          [(t["state_bytes"], t["keys"], t["live_keys"])
+           for t in shown["tables"]] == [(16, 80, 70), (192, 30, 30)],
           shown["tables"])
     lines = weir("info", path).stdout
-    for wanted in ("version      3", "sound        yes", "max_keys     1000", "in use by    no process",
+    for wanted in ("version      4", "sound        yes", "max_keys     1000",
+                   "in use by    no process",
                    "3 policies", "  api\n    token-bucket 20/h\n", ", 2 versions kept"):
         check(f"people read '{wanted!r}'", wanted in lines, lines)
     check("people read the table", re.search(r"^ +16 +1000 +80 +70 +0$", lines, re.M), lines)
     check("to look changes nothing", footprint(path) == before)
     with held("hold", path, "api") as pid:
         shown = info(path)
-        check("the process that uses it is printed", shown["processes"] == [{"pid": pid, "seats": 1}] and shown["seats_in_use"] == 1, shown)
-        expect("people read it too", ["info", path], 0, f"in use by    process {pid}, 1 seat\n", "")
+        check("the process that uses it is printed",
+              shown["processes"] == [{"pid": pid, "lock_owners": 1}]
+              and shown["lock_owners_in_use"] == 1, shown)
+        expect("people read it too", ["info", path], 0,
+               f"in use by    process {pid}, 1 lock owner\n", "")
     use("cut", path, "api", "k3")
     shown = info(path)
-    check("an interrupted decision is counted", shown["unfinished"] == 1 and shown["recovered"] == 0, shown)
+    check("an interrupted decision is counted",
+          shown["unfinished"] == 1 and shown["recovered"] == 0, shown)
     use("take", path, "api", "k", 1, 0)
     shown = info(path)
     check("and that it was undone", shown["unfinished"] == 0 and shown["recovered"] == 1, shown)
@@ -250,7 +275,8 @@ def on_a_terminal(args, text="", **env):
     """What weir prints when its output and its input are a terminal, and its exit status."""
     main, side = pty.openpty()
     with subprocess.Popen([WEIR, "store", *args], stdin=side, stdout=side, stderr=side,
-                          env=os.environ | {"TERM": "xterm"} | env, start_new_session=True) as process:
+                          env=os.environ | {"TERM": "xterm"} | env,
+                          start_new_session=True) as process:
         os.close(side)
         os.write(main, text.encode())
         out = b""
@@ -269,7 +295,8 @@ def info_on_a_terminal(folder):
     check("a terminal sees bold", b"\x1b[1m" in on_a_terminal(["info", path])[0])
     check("NO_COLOR is heard", b"\x1b" not in on_a_terminal(["info", path], NO_COLOR="1")[0])
     check("a pipe sees none, whatever policies are called", "\x1b" not in weir("info", path).stdout)
-    check("a terminal does not obey a name", b"a?[31m??" in on_a_terminal(["info", path], NO_COLOR="1")[0])
+    check("a terminal does not obey a name",
+          b"a?[31m??" in on_a_terminal(["info", path], NO_COLOR="1")[0])
     check("JSON has the name whole", info(path)["policies"][0]["name"] == "a\x1b[31m\x07é")
 
 
@@ -296,22 +323,35 @@ def unsound_files(folder):
         ("a file that is not there", nowhere, f"cannot open {nowhere}: No such file or directory"),
         ("a foreign file", foreign, ": not a state file of weir"),
         ("an empty file", spoilt("empty", cut=0), ": empty"),
-        ("a foreign file of a few bytes", spoilt("brief", (0, b"milk"), cut=12), ": not a state file of weir"),
+        ("a foreign file of a few bytes", spoilt("brief", (0, b"milk"), cut=12),
+         ": not a state file of weir"),
         ("a file of a few bytes", spoilt("short", cut=100), ": truncated: 100 bytes"),
         ("a file of a header", spoilt("headless", cut=4096), f": truncated: 4096 bytes of {size}"),
-        ("a file cut short by a byte", spoilt("cut", cut=size - 1), f": truncated: {size - 1} bytes of {size}"),
-        ("a newer file", spoilt("newer", (VERSION, b"\x63")), ": file version 99 is newer than this weir's 3"),
-        ("a version before the first", spoilt("zeroth", (VERSION, b"\0")), ": file version 0 is older"),
-        ("the first version", spoilt("first", (VERSION, b"\1")), ": file version 1 is older than this weir's 3, which "
+        ("a file cut short by a byte", spoilt("cut", cut=size - 1),
+         f": truncated: {size - 1} bytes of {size}"),
+        ("a newer file", spoilt("newer", (VERSION, b"\x63")),
+         ": file version 99 is newer than this weir's 4"),
+        ("a version before the first", spoilt("zeroth", (VERSION, b"\0")),
+         ": file version 0 is older"),
+        ("the first version", spoilt("first", (VERSION, b"\1")),
+         ": file version 1 is older than this weir's 4, which "
          "cannot read it: move the file away and start with a new one"),
-        ("the second version", spoilt("second", (VERSION, b"\2")), ": file version 2 is older than this weir's 3"),
-        ("another byte order", spoilt("swapped", (BYTE_ORDER, b"\1\2\3\4")), ": written on a machine of another byte order"),
-        ("a damaged header", spoilt("damaged", (MAX_KEYS, b"\x77")), ": damaged: the header's checksum is wrong"),
-        ("a file half written", spoilt("half", (READY, b"\0")), ": half-written: its creator did not finish"),
-        ("a table out of place", spoilt("astray", (TABLE_0, b"\1")), ": damaged: the header contradicts itself"),
-        ("a table that is nowhere", spoilt("lost", (TABLE_0, bytes(8))), ": damaged: the header contradicts itself"),
-        ("a table of another size", spoilt("fat", (TABLE_0 + 8, struct.pack("=Q", 4096))), ": damaged: the header contradicts itself"),
-        ("a table over another", spoilt("over", (LOG_TABLE, struct.pack("=Q", word(good, TABLE_0)))),
+        ("the second version", spoilt("second", (VERSION, b"\2")),
+         ": file version 2 is older than this weir's 4"),
+        ("another byte order", spoilt("swapped", (BYTE_ORDER, b"\1\2\3\4")),
+         ": written on a machine of another byte order"),
+        ("a damaged header", spoilt("damaged", (MAX_KEYS, b"\x77")),
+         ": damaged: the header's checksum is wrong"),
+        ("a file half written", spoilt("half", (READY, b"\0")),
+         ": half-written: its creator did not finish"),
+        ("a table out of place", spoilt("astray", (TABLE_0, b"\1")),
+         ": damaged: the header contradicts itself"),
+        ("a table that is nowhere", spoilt("lost", (TABLE_0, bytes(8))),
+         ": damaged: the header contradicts itself"),
+        ("a table of another size", spoilt("fat", (TABLE_0 + 8, struct.pack("=Q", 4096))),
+         ": damaged: the header contradicts itself"),
+        ("a table over another",
+         spoilt("over", (LOG_TABLE, struct.pack("=Q", word(good, TABLE_0)))),
          ": damaged: the header contradicts itself"),
         ("a table behind the end", spoilt("behind", (LOG_TABLE, struct.pack("=Q", size))),
          ": damaged: the header contradicts itself"),
@@ -332,12 +372,14 @@ def info_of_the_unsound(folder):
     for sentence, path, said in unsound_files(folder):
         expect(sentence, ["info", path], 1, "", said)
         shown = json.loads(weir("info", path, "--json").stdout)
-        check(f"{sentence}, for machines", shown["sound"] is False and said in shown["message"], shown)
+        check(f"{sentence}, for machines", shown["sound"] is False and said in shown["message"],
+              shown)
         if os.path.isfile(path):
             theirs = use("open", path, fails=True).split("use_file: ", 1)[1].strip()
             check(f"{sentence}, as weir_open says it", shown["message"] == theirs, theirs)
             before = footprint(path)
-            expect(f"{sentence} is not converted", ["convert", path, "--max-keys", "5"], 1, "", said)
+            expect(f"{sentence} is not converted", ["convert", path, "--max-keys", "5"], 1, "",
+                   said)
             expect(f"{sentence} is not reset", ["reset", path, "--yes"], 1, "", said)
             check(f"{sentence} is left alone", footprint(path) == before)
 
@@ -355,7 +397,8 @@ def damage_inside(folder):
     resets = word(good, DIRECTORY_AT) + RESETS_AT  # the last resets of keys: 64 lines
     record = word(good, DIRECTORY_AT) + DIRECTORY
     rows = [
-        ("a damaged directory", spoilt("d1", resets - 8, b"\x05"), ": damaged: its directory contradicts the header"),
+        ("a damaged directory", spoilt("d1", resets - 8, b"\x05"),
+         ": damaged: its directory contradicts the header"),
         ("a damaged record", spoilt("d2", record + RECORD_HEAD + LIMIT_VERSION + 1000, b"\x55"),
          ": damaged: the record of the policy 'api' does not add up"),
         ("a damaged table", spoilt("d3", word(good, TABLE_0), b"\x20"),
@@ -366,13 +409,16 @@ def damage_inside(folder):
         expect(f"{sentence} is reported", ["info", path], 1, "sound        no", said)
         expect(f"{sentence} is not converted", ["convert", path, "--max-keys", "5"], 1, "", said)
         if sentence != "a damaged table":
-            expect(f"{sentence} is not reset while policies are to be kept", ["reset", path, "--yes"], 1, "", said)
+            expect(f"{sentence} is not reset while policies are to be kept",
+                   ["reset", path, "--yes"], 1, "", said)
         check(f"{sentence} is left alone", footprint(path) == before)
-        expect(f"{sentence} is reset", ["reset", path, "--yes"] + (["--all"] if "table" not in sentence else []), 0, ": reset", "")
+        expect(f"{sentence} is reset",
+               ["reset", path, "--yes"] + (["--all"] if "table" not in sentence else []), 0,
+               ": reset", "")
         check(f"{sentence} is sound after that", info(path)["sound"], info(path))
 
 
-# ---- convert ----------------------------------------------------------------------------------------
+# ---- convert -------------------------------------------------------------------------------------
 
 def convert_changes_size(folder):
     path = make(os.path.join(folder, "sized"))
@@ -380,12 +426,16 @@ def convert_changes_size(folder):
     now = shown["now_ns"]
     before = answers(path, now=now)
     was = contents(path)
-    for size, keys in (("1500", 1500), ("20k", 20000), ("501", 501), ("1M", 1000000), ("1000", 1000)):
+    for size, keys in (("1500", 1500), ("20k", 20000), ("501", 501), ("1M", 1000000),
+                       ("1000", 1000)):
         old = contents(path)
-        expect(f"convert to {size} keys", ["convert", path, "--max-keys", size], 0, "live keys    600 kept", "")
+        expect(f"convert to {size} keys", ["convert", path, "--max-keys", size], 0,
+               "live keys    600 kept", "")
         again = info(path)
-        check(f"to {size}: it is sound, and has room for them", again["sound"] and again["max_keys"] == keys, again)
-        check(f"to {size}: max_memory follows", again["max_memory"] == default_memory(keys, 128), again)
+        check(f"to {size}: it is sound, and has room for them",
+              again["sound"] and again["max_keys"] == keys, again)
+        check(f"to {size}: max_memory follows", again["max_memory"] == default_memory(keys, 128),
+              again)
         check(f"to {size}: policies and the day it was made stay",
               (again["policies"], again["made_ns"]) == (shown["policies"], shown["made_ns"]), again)
         check(f"to {size}: answers are what they were", answers(path, now=now) == before)
@@ -393,7 +443,8 @@ def convert_changes_size(folder):
     use("set", path, "brief", "fixed-window 5/1ms")
     use("take", path, "brief", "k", 10, 1)
     keys = info(path)["tables"][0]["keys"]
-    expect("keys that have fully recovered", ["convert", path, "--max-keys", "1100"], 0, "live keys    600 kept")
+    expect("keys that have fully recovered", ["convert", path, "--max-keys", "1100"], 0,
+           "live keys    600 kept")
     check("are kept too while there is room", info(path)["tables"][0]["keys"] == keys)
     use("forget", path, "brief")
     expect("back again", ["convert", path, "--max-keys", "1000"], 0, "live keys    600 kept")
@@ -401,24 +452,32 @@ def convert_changes_size(folder):
     expect("max_memory that was chosen", ["convert", path, "--max-memory", "60MiB"], 0,
            f"max_memory   {default_memory(1000, 128)} -> 62914560")
     expect("stays", ["convert", path, "--max-keys", "1001"], 0, "max_memory   62914560\n")
-    expect("more policies", ["convert", path, "--max-policies", "500"], 0, "max_policies 128 -> 500")
-    expect("as few as there are", ["convert", path, "--max-policies", "5"], 0, "policies     5 kept")
+    expect("more policies", ["convert", path, "--max-policies", "500"], 0,
+           "max_policies 128 -> 500")
+    expect("as few as there are", ["convert", path, "--max-policies", "5"], 0,
+           "policies     5 kept")
     check("and answers are what they were", answers(path, now=now) == before)
-    check("no other file is left", sorted(os.listdir(folder)) == ["sized", "sized.bak"], os.listdir(folder))
+    check("no other file is left", sorted(os.listdir(folder)) == ["sized", "sized.bak"],
+          os.listdir(folder))
 
 
 def convert_refuses(folder):
     path = make(os.path.join(folder, "tight"), filled=200)
     write(path + ".txt", b"")
     rows = [
-        ("too few keys", ["--max-keys", "500"], "600 live keys of 16-byte states do not fit in room for 500; "
+        ("too few keys", ["--max-keys", "500"],
+         "600 live keys of 16-byte states do not fit in room for 500; "
          "expected --max-keys 600 or more"),
-        ("too few bytes", ["--max-memory", "1"], "live keys of 16-byte states do not fit in room for 1; "
+        ("too few bytes", ["--max-memory", "1"],
+         "live keys of 16-byte states do not fit in room for 1; "
          "expected a larger --max-memory"),
-        ("too few policies", ["--max-policies", "4"], "5 policies do not fit in 4; expected --max-policies 5 or more"),
-        ("a name that is taken", ["--out", path + ".txt"], f"{path}.txt already exists; expected a new name"),
+        ("too few policies", ["--max-policies", "4"],
+         "5 policies do not fit in 4; expected --max-policies 5 or more"),
+        ("a name that is taken", ["--out", path + ".txt"],
+         f"{path}.txt already exists; expected a new name"),
         ("its own name", ["--out", path], "already exists"),
-        ("a folder that is not there", ["--out", os.path.join(folder, "no", "x")], "No such file or directory"),
+        ("a folder that is not there", ["--out", os.path.join(folder, "no", "x")],
+         "No such file or directory"),
     ]
     for sentence, args, said in rows:
         before = footprint(path)
@@ -426,43 +485,55 @@ def convert_refuses(folder):
         check(f"{sentence}: nothing was changed", footprint(path) == before)
     write(path + ".bak", b"my notes\n")
     before = footprint(path)
-    expect("convert refuses to lose a file of another's", ["convert", path, "--max-keys", "2k"], 1, "",
-           "tight.bak exists and is not a state file")
-    check("and left it alone", footprint(path) == before and contents(path + ".bak") == b"my notes\n")
+    expect("convert refuses to lose a file of another's", ["convert", path, "--max-keys", "2k"], 1,
+           "", "tight.bak exists and is not a state file")
+    check("and left it alone",
+          footprint(path) == before and contents(path + ".bak") == b"my notes\n")
     os.unlink(path + ".bak")
     for verb, args, said in (("hold", ["api"], "in use by process {}; nothing was changed"),
                              ("open", [], "open in another process; nothing was changed")):
         with held(verb, path, *args) as pid:
             before = contents(path)
-            for command in (["convert", path, "--max-keys", "2k"], ["convert", path, "--out", path + ".2"],
-                            ["reset", path, "--yes"]):
-                expect(f"{command[0]} refuses a file in use ({verb})", command, 1, "", said.format(pid))
-            expect(f"but no change is no change ({verb})", ["convert", path], 0, "nothing was changed", "")
+            for command in (["convert", path, "--max-keys", "2k"],
+                            ["convert", path, "--out", path + ".2"], ["reset", path, "--yes"]):
+                expect(f"{command[0]} refuses a file in use ({verb})", command, 1, "",
+                       said.format(pid))
+            expect(f"but no change is no change ({verb})", ["convert", path], 0,
+                   "nothing was changed", "")
             check(f"a file in use is left alone ({verb})", contents(path) == before)
-    done = subprocess.run(["sh", "-c", 'ulimit -f 100; exec "$0" store convert "$1" --max-keys 2M', WEIR, path],
+    done = subprocess.run(["sh", "-c", 'ulimit -f 100; exec "$0" store convert "$1" --max-keys 2M',
+                           WEIR, path],
                           capture_output=True, text=True, check=False, restore_signals=False)
-    check("a disk without room is reported", done.returncode == 1 and "cannot allocate" in done.stderr, done.stderr)
+    check("a disk without room is reported",
+          done.returncode == 1 and "cannot allocate" in done.stderr, done.stderr)
     check("and nothing was changed", contents(path) == before)
-    check("nothing is left over", sorted(os.listdir(folder)) == ["tight", "tight.txt"], os.listdir(folder))
+    check("nothing is left over", sorted(os.listdir(folder)) == ["tight", "tight.txt"],
+          os.listdir(folder))
 
 
 def convert_leaves_alone(folder):
     path = make(os.path.join(folder, "same"))
     before = footprint(path)
-    for args in ([], ["--max-keys", "1000"], ["--max-keys=1k", f"--max-memory={default_memory(1000, 128)}", "--max-policies=128"]):
+    for args in ([], ["--max-keys", "1000"],
+                 ["--max-keys=1k", f"--max-memory={default_memory(1000, 128)}",
+                  "--max-policies=128"]):
         expect(f"nothing to do: {args}", ["convert", path, *args], 0, "nothing was changed", "")
     check("then nothing is done", footprint(path) == before)
-    expect("--out", ["convert", path, "--max-keys", "3k", "--out", path + ".new"], 0, f"new file     {path}.new", "")
+    expect("--out", ["convert", path, "--max-keys", "3k", "--out", path + ".new"], 0,
+           f"new file     {path}.new", "")
     check("--out leaves the file as it is", contents(path) == before[0])
-    check("and the new one is sound", info(path + ".new")["max_keys"] == 3000 and live(path + ".new") == live(path))
-    expect("--out without a change is a copy", ["convert", path, "--out", path + ".copy"], 0, "live keys    600 kept", "")
+    check("and the new one is sound",
+          info(path + ".new")["max_keys"] == 3000 and live(path + ".new") == live(path))
+    expect("--out without a change is a copy", ["convert", path, "--out", path + ".copy"], 0,
+           "live keys    600 kept", "")
     check("and the copy is sound", live(path + ".copy") == live(path))
 
     os.chmod(path, 0o640)
     link = os.path.join(folder, "link")
     os.symlink("same", link)
     expect("through a link", ["convert", link, "--max-keys", "3k"], 0, ": converted", "")
-    check("it is the file that is replaced", os.path.islink(link) and info(path)["max_keys"] == 3000)
+    check("it is the file that is replaced",
+          os.path.islink(link) and info(path)["max_keys"] == 3000)
     check("the mode stays", os.stat(path).st_mode & 0o7777 == 0o640)
 
 
@@ -475,12 +546,14 @@ def convert_keeps_as_many_as_there_is_room_for(folder):
     there, now = live(path), info(path)["now_ns"]
     before = answers(path, now=now, policies=POLICIES[:1], n=5000)
     for size in (5000 * 7, there, there * 2, there):
-        expect(f"{there} live keys into room for {size}", ["convert", path, "--max-keys", str(size)], 0,
-               f"live keys    {there} kept", "")
-        check(f"into {size}: none is lost", live(path) == there and info(path)["tables"][0]["keys"] == there)
+        expect(f"{there} live keys into room for {size}",
+               ["convert", path, "--max-keys", str(size)], 0, f"live keys    {there} kept", "")
+        check(f"into {size}: none is lost",
+              live(path) == there and info(path)["tables"][0]["keys"] == there)
         check(f"into {size}: answers are what they were",
               answers(path, now=now, policies=POLICIES[:1], n=5000) == before)
-    check("a key less of room is too little", weir("convert", path, "--max-keys", str(there - 1)).returncode == 1)
+    check("a key less of room is too little",
+          weir("convert", path, "--max-keys", str(there - 1)).returncode == 1)
     use("take", path, "api", "other", 100, 1)
     check("the table still takes keys", info(path)["tables"][0]["keys"] > there)
 
@@ -509,10 +582,13 @@ def convert_survives_kills(folder):
             bad.append(shown)
     check("a kill at any moment leaves a whole file", not bad, bad[:1])
     check("some of them were in time", done < 60, done)
-    check("and all answers are what they were", answers(path, now=now, policies=POLICIES[:1], n=500) == before)
+    check("and all answers are what they were",
+          answers(path, now=now, policies=POLICIES[:1], n=500) == before)
     use("open", path)
-    expect("the next one goes through", ["convert", path, "--max-keys", "120k"], 0, f"live keys    {there} kept", "")
-    check("and leaves nothing over", sorted(os.listdir(folder)) == ["killed", "killed.bak"], os.listdir(folder))
+    expect("the next one goes through", ["convert", path, "--max-keys", "120k"], 0,
+           f"live keys    {there} kept", "")
+    check("and leaves nothing over", sorted(os.listdir(folder)) == ["killed", "killed.bak"],
+          os.listdir(folder))
 
 
 def convert_undoes(folder):
@@ -527,22 +603,25 @@ def convert_undoes(folder):
     check("and counts them", info(path)["recovered"] == shown["recovered"] + 1)
     check("then answers are what they were", answers(path, now=shown["now_ns"]) == before)
     use("cut", path, "log", "k3")
-    expect("of large states too", ["convert", path, "--max-keys", "2k"], 0, "undone       1 decision", "")
+    expect("of large states too", ["convert", path, "--max-keys", "2k"], 0,
+           "undone       1 decision", "")
     check("with the same answers", answers(path, now=shown["now_ns"]) == before)
 
 
-# ---- reset ------------------------------------------------------------------------------------------
+# ---- reset ---------------------------------------------------------------------------------------
 
 def reset_starts_anew(folder):
     path = make(os.path.join(folder, "used"))
     shown = info(path)
-    expect("reset", ["reset", path, "--yes"], 0, f"live keys    {live(path)} reset\n  policies     5 kept\n", "")
+    expect("reset", ["reset", path, "--yes"], 0,
+           f"live keys    {live(path)} reset\n  policies     5 kept\n", "")
     again = info(path)
     check("no key is left", all(t["keys"] == 0 for t in again["tables"]), again)
     check("the policies stay", again["policies"] == shown["policies"], again)
     check("and so do the sizes", [(t["state_bytes"], t["max_keys"]) for t in again["tables"]]
           == [(t["state_bytes"], t["max_keys"]) for t in shown["tables"]], again)
-    check("all keys are fresh", " 1 OK " in use("ask", path, "api", "k", 1, 20, again["now_ns"], "peek"))
+    check("all keys are fresh",
+          " 1 OK " in use("ask", path, "api", "k", 1, 20, again["now_ns"], "peek"))
     check("nothing is left over", os.listdir(folder) == ["used"], os.listdir(folder))
     use("take", path, "api", "k", 100, 3)
     expect("reset --all", ["reset", path, "--all", "--yes"], 0, "policies     5 forgotten", "")
@@ -570,7 +649,7 @@ def reset_asks(folder):
     check("yes is yes", status == 0 and live(path) == 0, out)
 
 
-# ---- The documentation ------------------------------------------------------------------------------
+# ---- The documentation ---------------------------------------------------------------------------
 
 # Dates differ from run to run, and sizes of files with the layout of the tables.
 VARIES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\b\d{7,}\b|\d+\.\d MiB")
@@ -595,10 +674,13 @@ def documentation_is_true(folder):
     with open(os.path.join(ROOT, "docs", "reference", "store.md"), encoding="utf-8") as file:
         page = file.read()
     for command, printed in documented(page):
-        done = subprocess.run(["sh", "-c", command], cwd=folder, stdin=subprocess.DEVNULL, text=True,
+        done = subprocess.run(["sh", "-c", command], cwd=folder, stdin=subprocess.DEVNULL,
+                              text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                              env=os.environ | {"PATH": os.path.dirname(WEIR) + ":" + os.environ["PATH"]})
-        check(f"documented: {command}", VARIES.sub("...", done.stdout).strip() == VARIES.sub("...", printed).strip(),
+                              env=os.environ | {"PATH": os.path.dirname(WEIR) + ":"
+                                                + os.environ["PATH"]})
+        check(f"documented: {command}",
+              VARIES.sub("...", done.stdout).strip() == VARIES.sub("...", printed).strip(),
               done.stdout)
     check("there is something documented", len(list(documented(page))) >= 5)
 
@@ -609,8 +691,8 @@ def main():
     os.environ.pop("NO_COLOR", None)
     usage_errors()
     help_is_there()
-    for part in (info_tells, info_is_safe_in_use, info_on_a_terminal, info_of_the_unsound, damage_inside,
-                 convert_changes_size, convert_refuses, convert_leaves_alone,
+    for part in (info_tells, info_is_safe_in_use, info_on_a_terminal, info_of_the_unsound,
+                 damage_inside, convert_changes_size, convert_refuses, convert_leaves_alone,
                  convert_keeps_as_many_as_there_is_room_for, convert_survives_kills, convert_undoes,
                  reset_starts_anew, reset_asks, documentation_is_true):
         with tempfile.TemporaryDirectory() as folder:

@@ -208,7 +208,7 @@ static int use_cut(char **a)
     struct weir *w = open_old(a[0]);
     struct weir_policy *p = policy_of(w, a[1]);
     const struct weir_request rq = weir_request_of(p, a[2], strlen(a[2]));
-    struct weir__clause *c = &atomic_load(&p->revision)->clause[0];
+    struct weir__compiled_term *c = &atomic_load(&p->revision)->term[0];
     struct weir__owner *owner = weir__store_owner(w->store);
     struct weir__access h;
     struct weir__state *state =

@@ -1,6 +1,6 @@
 // ioredis against `weir serve --clock=manual --limit api=...`: ioredis.mjs HOST PORT SOCKET
 
-import Redis from 'ioredis';
+import Redis, { Cluster } from 'ioredis';
 
 import { check, expect, finish, refuses } from './rows.mjs';
 
@@ -48,6 +48,34 @@ while ((await other.call('WEIR.PEEK', '1/s', 'w', 1, 'RESERVE', 'forever'))[5] !
 check('ioredis: a turn is waited for', !served);
 await other.call('WEIR.CLOCK', 'ADVANCE', '1s');
 expect('ioredis: and comes', (await turn)[0], 1);
+
+// Transactions: pipelined, which is ioredis's default, and one command after the other.
+const sent = await tcp.multi().call('WEIR.TAKE', 'api', 'm').call('WEIR.TAKE', 'nosuch', 'm')
+    .call('WEIR.TAKE', 'api', 'm').exec();
+check('ioredis: a transaction', sent[0][1][2] === 9 && /no such limit/.test(sent[1][0]) && sent[2][1][2] === 8, sent);
+await refuses('ioredis: one with an unknown command', tcp.multi().call('WEIR.TAKE', 'api', 'm').call('NOSUCH').exec(),
+    'EXECABORT');
+await tcp.multi({ pipeline: false });
+await tcp.call('WEIR.TAKE', 'api', 'm');
+expect('ioredis: one step by step', (await tcp.exec())[0][1][2], 7);
+expect('ioredis: WATCH', await tcp.watch('m'), 'OK');
+check('ioredis: CLIENT LIST', (await tcp.client('LIST')).trim().split('\n').length >= 2);
+check('ioredis: COMMAND', (await tcp.command()).every((row) => row.length === 10));
+
+// A database and a user in a shared configuration.
+const fifth = connect({ host, port: Number(port), db: 5, username: 'default', password: 'x' });
+expect('ioredis: another database', (await fifth.call('WEIR.TAKE', 'api', 'm'))[2], 6);
+fifth.disconnect();
+
+// A cluster of one.
+const cluster = new Cluster([{ host, port: Number(port) }], { clusterRetryStrategy: () => null });
+cluster.on('error', (error) => heard.push(error.message));
+expect('ioredis in a cluster: a take', (await cluster.call('WEIR.TAKE', 'api', 'c'))[2], 9);
+expect('ioredis in a cluster: a throttle', await cluster.call('CL.THROTTLE', 'c', 15, 30, 60), [0, 16, 15, -1, 2]);
+const all = await cluster.pipeline([['ping'], ['call', 'WEIR.TAKE', 'api', 'c']]).exec();
+check('ioredis in a cluster: a pipeline', all[0][1] === 'PONG' && all[1][1][2] === 8, all);
+expect('ioredis in a cluster: its nodes', cluster.nodes('master').length, 1);
+await cluster.quit();
 
 expect('ioredis: QUIT', await tcp.quit(), 'OK');
 other.disconnect();

@@ -1,7 +1,7 @@
 // node-redis against `weir serve --clock=manual --limit api=...`, in RESP2 and RESP3:
 // node_redis.mjs HOST PORT SOCKET
 
-import { createClient } from 'redis';
+import { createClient, createCluster } from 'redis';
 
 import { check, expect, finish, refuses } from './rows.mjs';
 
@@ -52,6 +52,51 @@ while ((await three.sendCommand(['WEIR.PEEK', '2/s burst=1', 'w', '1', 'RESERVE'
 check('node-redis: a turn is waited for', !served);
 await three.sendCommand(['WEIR.CLOCK', 'ADVANCE', '500ms']);
 expect('node-redis: and comes', (await turn)[0], 1);
+
+// Transactions.
+const sent = await two.multi().addCommand(['WEIR.TAKE', 'api', 'm']).ping().addCommand(['WEIR.TAKE', 'api', 'm']).exec();
+check('node-redis: a transaction', sent[0][2] === 9 && sent[1] === 'PONG' && sent[2][2] === 8, JSON.stringify(sent));
+const spread = await three.multi().addCommand(['WEIR.TAKE', 'api', 'm']).execAsPipeline();
+expect('node-redis, RESP3: as a pipeline', spread[0][2], 7);
+await refuses('node-redis: one with an unknown command',
+    two.multi().addCommand(['WEIR.TAKE', 'api', 'm']).addCommand(['NOSUCH']).exec(), 'unknown command');
+expect('node-redis: which charged nothing', (await two.sendCommand(['WEIR.PEEK', 'api', 'm', '0']))[2], 7);
+
+// What it parses.
+const info = await two.clientInfo();
+check('node-redis: CLIENT INFO', info.name === 'two' && info.psub === 0 && info.db === 0 && info.multi === -1 &&
+    info.libName === 'node-redis' && info.addr.startsWith('127.0.0.1:'), JSON.stringify(info));
+const names = (await three.clientList()).map((one) => one.name);
+check('node-redis, RESP3: CLIENT LIST', ['two', 'three'].every((name) => names.includes(name)), names);
+for (const [client, name] of [[two, 'node-redis'], [three, 'node-redis, RESP3']]) {
+    const take = (await client.commandInfo(['weir.take']))[0];
+    check(`${name}: COMMAND INFO`, take.arity === -3 && take.firstKeyIndex === 2, JSON.stringify(take));
+    expect(`${name}: COMMAND GETKEYS`, await client.commandGetKeys(['WEIR.TAKE', 'api', 'k']), ['k']);
+    check(`${name}: ROLE`, (await client.role()).role === 'master');
+    check(`${name}: CONFIG GET`, Number((await client.configGet('maxmemory')).maxmemory) > 0);
+    check(`${name}: TIME`, (await client.time()) !== null);
+    check(`${name}: DBSIZE`, (await client.dbSize()) >= 0);
+    expect(`${name}: LATENCY LATEST`, await client.latencyLatest(), []);
+}
+
+// A database, and the default user's password.
+const fifth = await connect({ socket: { host, port: Number(port) }, database: 5, username: 'default', password: 'x' });
+expect('node-redis: another database', (await fifth.sendCommand(['WEIR.TAKE', 'api', 'm']))[2], 6);
+fifth.destroy();
+
+// A cluster of one.
+for (const RESP of [2, 3]) {
+    const name = `node-redis in a cluster, RESP${RESP}`;
+    const cluster = createCluster({ RESP, rootNodes: [{ socket: { host, port: Number(port) } }] });
+    cluster.on('error', (error) => heard.push(error.message));
+    await cluster.connect();
+    const take = await cluster.sendCommand(`c${RESP}`, false, ['WEIR.TAKE', 'api', `c${RESP}`]);
+    expect(`${name}: a take`, take, [1, 10, 9, 0, 100, 0]);
+    const both = await cluster.multi(`c${RESP}`).addCommand(`c${RESP}`, false, ['WEIR.TAKE', 'api', `c${RESP}`]).exec();
+    expect(`${name}: a transaction`, both[0][2], 8);
+    expect(`${name}: its nodes`, cluster.masters.length, 1);
+    await cluster.close();
+}
 
 await two.close();
 await three.quit();

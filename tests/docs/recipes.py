@@ -129,11 +129,12 @@ def without_comments(text):
 
 
 def definitions(text):
-    """Struct tags and external functions that a file defines."""
+    """Struct tags and functions that a file defines; static ones too, so that a stack trace is
+    clear."""
     for tag in re.findall(r"^struct (\w+) \{", text, re.M):
         yield "struct " + tag
     for found in re.finditer(r"^(?![ \t#/*}])((?:[\w*]+[ *]+)+)(\w+)\([^;{}]*\)\n\{", text, re.M):
-        if "static" not in found.group(1).split():
+        if found.group(2) != "__attribute__":
             yield found.group(2) + "()"
 
 

@@ -3,8 +3,8 @@
 
     run_console.py BINDIR [FILE...]
 
-BINDIR is the directory of the built `weir`; the script puts it first on PATH. Without a FILE, it reads
-README.md and docs/**/*.md. In every block fenced as ```console
+BINDIR is the directory of the built `weir`; the script puts it first on PATH. Without a FILE, it
+reads README.md and docs/**/*.md. In every block fenced as ```console
 
     $ weir sim 'sliding-log 2/1m' <<'END'      a command begins with "$ "
     > 0s take k                                the rest of it with "> ", or a lone ">"
@@ -12,11 +12,12 @@ README.md and docs/**/*.md. In every block fenced as ```console
     #time_ns ...                               and what it prints follows, stdout and stderr alike
 
 Each block runs in a temporary directory of its own, so the next command finds a file that
-one command makes. The shell is sh, LC_ALL is C, standard input is empty. Blank lines at the end of an output
-do not count. Blocks fenced otherwise are never run. Commands that build or install (./run, ./check,
-git clone, apt, sudo) are skipped and not counted.
+one command makes. The shell is sh, LC_ALL is C, standard input is empty. Blank lines at the end of
+an output do not count. Blocks fenced otherwise are never run. Commands that build or install
+(./run, ./check, git clone, apt, sudo) are skipped and not counted.
 
-Exit status: 0 if all passed, 1 if one failed or there was nothing to run, 2 if the arguments are wrong.
+Exit status: 0 if all passed, 1 if one failed or there was nothing to run, 2 if the arguments are
+wrong.
 """
 
 import difflib
@@ -106,7 +107,8 @@ def check_block(name, commands, environment):
                 continue
             failed += 1
             print(f"{name}:{command.line_number}: $ {command.text[0]}")
-            for line in difflib.unified_diff(expected, actual, "documented", "printed", lineterm=""):
+            for line in difflib.unified_diff(expected, actual, "documented", "printed",
+                                             lineterm=""):
                 print("    " + line)
     return passed, failed
 

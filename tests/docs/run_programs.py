@@ -6,14 +6,15 @@
 Every block fenced as ```c in a Markdown file is C, and so is every indented text in a comment of
 include/weir.h that has a semicolon at the end of a line. C11, and warnings are errors.
 
-  - A block with a main() is a program: it is compiled, linked with LIBWEIR, run in a directory of its
-    own, and must exit with 0.
-  - Any other block is a fragment: declarations, or statements as they stand in a function. It follows
-    the PRELUDE below, so it may use those headers and variables, or declare its own. A fragment is
-    compiled, not run.
-  - Where a page says that its fragments STAND_IN its program, they do: each is added to the program, after
-    those before it; functions before main(), statements before weir_close(). They have no more headers and
-    variables than a reader sees. The whole is then run, and must exit with 0.
+  - A block with a main() is a program: it is compiled, linked with LIBWEIR, run in a directory of
+    its own, and must exit with 0.
+  - Any other block is a fragment: declarations, or statements as they stand in a function. It
+    follows the PRELUDE below, so it may use those headers and variables, or declare its own. A
+    fragment is compiled, not run.
+  - Where a page says that its fragments STAND_IN its program, they do: each is added to the
+    program, after those before it; functions before main(), statements before weir_close(). They
+    have no more headers and variables than a reader sees. The whole is then run, and must exit with
+    0.
 
 The header is also included from C++. Last, errors planted in blocks of each kind must be found.
 """
@@ -26,7 +27,8 @@ import tempfile
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 # The page shows only a part of a program: what a fragment declares may be used in the rest.
-UNUSED = [f"-Wno-unused-{what}" for what in ("variable", "but-set-variable", "function", "parameter")]
+UNUSED = [f"-Wno-unused-{what}"
+          for what in ("variable", "but-set-variable", "function", "parameter")]
 PRELUDE = """\
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -86,7 +88,8 @@ def documents(source):
 
 def blocks(source):
     """(file, its text, [(line, text)]) of everything that has blocks of C."""
-    for name, find in [("include/weir.h", header_blocks), *((d, fenced_blocks) for d in documents(source))]:
+    for name, find in [("include/weir.h", header_blocks),
+                       *((d, fenced_blocks) for d in documents(source))]:
         with open(os.path.join(source, name), encoding="utf-8") as file:
             whole = file.read()
         found = list(find(whole))
@@ -98,12 +101,14 @@ class Story:
     """A program and the fragments in it."""
 
     def __init__(self, place, text):
-        head, main, body = re.split(r"^(?=int main\()|^(?=    weir_close\(w\);)", place + text, flags=re.MULTILINE)
+        head, main, body = re.split(r"^(?=int main\()|^(?=    weir_close\(w\);)", place + text,
+                                    flags=re.MULTILINE)
         self.parts = {"functions": head, "statements": main}
         self.end = body
 
     def text_of(self, kind=None, more=""):
-        return "".join(part + (more if name == kind else "") for name, part in self.parts.items()) + self.end
+        return ("".join(part + (more if name == kind else "") for name, part in self.parts.items())
+                + self.end)
 
 
 class Workshop:
@@ -116,7 +121,8 @@ class Workshop:
     def run(self, *command):
         """The error, or "" if there is none."""
         try:
-            done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True,
+                                  timeout=60, check=False)
         except subprocess.TimeoutExpired:
             return f"{command[0]}: still running after 60 seconds\n"
         if done.returncode == 0:
@@ -130,15 +136,16 @@ class Workshop:
 
     def program(self, place, text, *flags):
         path = self.write("program.c", place + text)
-        return self.run("cc", "-std=c11", *WARNINGS, *flags, self.include, path, *self.library, "-o",
-                        "./program") or self.run("./program")
+        return self.run("cc", "-std=c11", *WARNINGS, *flags, self.include, path, *self.library,
+                        "-o", "./program") or self.run("./program")
 
     def join(self, story, place, text):
         """Adds the fragment to the story; returns the error, or ""."""
         complaints = []
         for kind in story.parts:
             path = self.write("story.c", story.text_of(kind, place + text))
-            complaint = self.run("cc", "-std=c11", *WARNINGS, *UNUSED, self.include, "-c", path, "-o", "story.o")
+            complaint = self.run("cc", "-std=c11", *WARNINGS, *UNUSED, self.include, "-c", path,
+                                 "-o", "story.o")
             if not complaint:
                 story.parts[kind] += place + text
                 return ""
@@ -149,10 +156,11 @@ class Workshop:
         """Tries declarations, then statements; for a fragment that is neither, returns why."""
         complaints = []
         for kind, before, after in (("declarations", "", ""),
-                                    ("statements", "int fragment(void);\nint fragment(void)\n{\n", "return 0;\n}\n")):
+                                    ("statements", "int fragment(void);\nint fragment(void)\n{\n",
+                                     "return 0;\n}\n")):
             path = self.write("fragment.c", PRELUDE + before + place + text + after)
-            complaint = self.run("cc", "-std=c11", "-O1", *WARNINGS, *UNUSED, self.include, "-c", path, "-o",
-                                 "fragment.o")
+            complaint = self.run("cc", "-std=c11", "-O1", *WARNINGS, *UNUSED, self.include, "-c",
+                                 path, "-o", "fragment.o")
             if not complaint:
                 return ""
             complaints.append(f"as {kind}: {complaint}")
@@ -178,17 +186,23 @@ class Workshop:
             yield 0, self.program("", story.text_of(), *UNUSED)
 
     def cplusplus(self):
-        path = self.write("header.cc", "#include <weir.h>\nint main() { return weir_error_name(0) == nullptr; }\n")
+        path = self.write("header.cc",
+                          "#include <weir.h>\nint main() { return weir_error_name(0) == nullptr; "
+                          "}\n")
         return self.run("c++", *WARNINGS, self.include, path, *self.library, "-o",
                         "./header") or self.run("./header")
 
 
 PLANTED = [
-    ("a program that does not compile", "#include <weir.h>\nint main(void)\n{\n    return weir_no_such();\n}\n"),
-    ("a program that fails", "#include <weir.h>\nint main(void)\n{\n    return weir_error_name(0) != NULL;\n}\n"),
-    ("a statement with a field that is not there", "if (weir_take(w, &rq, &v) == 0)\n    v.alowed = true;\n"),
+    ("a program that does not compile",
+     "#include <weir.h>\nint main(void)\n{\n    return weir_no_such();\n}\n"),
+    ("a program that fails",
+     "#include <weir.h>\nint main(void)\n{\n    return weir_error_name(0) != NULL;\n}\n"),
+    ("a statement with a field that is not there",
+     "if (weir_take(w, &rq, &v) == 0)\n    v.alowed = true;\n"),
     ("a call with an argument too few", "weir_take(w, &rq);\n"),
-    ("a function that forgets to declare a name", "int limit(void)\n{\n    return weir_take(engine, &rq, &v);\n}\n"),
+    ("a function that forgets to declare a name",
+     "int limit(void)\n{\n    return weir_take(engine, &rq, &v);\n}\n"),
     ("a type that is not there", "struct weir_requests many;\n"),
 ]
 
@@ -224,15 +238,18 @@ def main(source, library, *needed):
         for name, whole, found in blocks(source):
             programs += sum(bool(MAIN.search(text)) for _, text in found)
             for line, complaint in shop.page(name, whole, found):
-                check(f"{name}:{line}: the block of C" if line else f"{name}: its program with all fragments",
-                      complaint)
+                check(f"{name}:{line}: the block of C" if line
+                      else f"{name}: its program with all fragments", complaint)
         check("C++ includes the header", shop.cplusplus())
         for sentence, text in PLANTED:
             check(f"{sentence} is found", "" if shop.block("planted", 1, text) else text)
         for sentence, text in ASTRAY:
-            complaints = "".join(complaint for _, complaint in shop.page("planted", STAND_IN, [(1, HOST), (9, text)]))
+            complaints = "".join(complaint for _,
+                                 complaint in shop.page("planted", STAND_IN,
+                                                        [(1, HOST), (9, text)]))
             check(f"{sentence} is found", "" if complaints else text)
-    check("the header has two programs and README one", "" if programs >= 3 else f"found {programs}\n")
+    check("the header has two programs and README one",
+          "" if programs >= 3 else f"found {programs}\n")
     failed = results.count(False)
     print(f"documented programs: {len(results) - failed} passed, {failed} failed")
     return 1 if failed else 0

@@ -139,10 +139,10 @@ static void end(struct api_soak_thread *me, int error)
         fail(me, "spins: ms of processor time", used_ns / MS);
     me->disturbed += error == WEIR_EINTR;
     me->errors += error != 0 && error != WEIR_EINTR;
-    /* EINVAL: a rate was asked of a policy that another walker has just made a guard, or the like.
-     * EBUSY: a thread of ours lost the processor in the midst of a decision, for a second. */
-    if (error && error != WEIR_EINTR && error != WEIR_EINVAL && error != WEIR_EBUSY &&
-        error != WEIR_EFULL)
+    /* EGUARD: a rate was asked of a policy that another walker has just made a guard. EINVAL: the
+     * like. EBUSY: a thread of ours lost the processor in the midst of a decision, for a second. */
+    if (error && error != WEIR_EINTR && error != WEIR_EINVAL && error != WEIR_EGUARD &&
+        error != WEIR_EBUSY && error != WEIR_EFULL)
         fail(me, weir_error_name(error), error);
     atomic_store(&me->doing, NULL);
 }

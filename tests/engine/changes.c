@@ -63,7 +63,7 @@ static void a_bad_change_changes_nothing(void **state)
     backend_close(w);
 }
 
-static void there_are_as_many_policies_as_may_be(void **state)
+static void the_number_of_policies_is_bounded(void **state)
 {
     struct weir *w = backend_open(&(struct weir_options){.max_policies = 3});
     struct weir_policy *p, *q;
@@ -214,7 +214,7 @@ static void setting_the_limit_in_force_changes_nothing(void **state)
     }
 }
 
-static void a_limit_forgets_its_oldest_versions_and_mints_nothing(void **state)
+static void a_limit_forgets_its_oldest_versions_and_grants_nothing_extra(void **state)
 {
     struct weir *w = backend_open(NULL);
     struct weir_policy *p = backend_policy(w, "p", "token-bucket 10/h burst=10", T0);
@@ -474,7 +474,7 @@ static void refunds_go_to_every_term_and_may_be_silent(void **state)
     backend_close(w);
 }
 
-static void a_reset_is_as_good_as_new(void **state)
+static void a_reset_key_is_fresh(void **state)
 {
     (void)state;
     for (size_t i = 0; i < LENGTH(EVERY_ALGORITHM); i++) {
@@ -501,12 +501,12 @@ static void a_reset_is_as_good_as_new(void **state)
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(bad_policies_are_refused_with_a_sentence),
     cmocka_unit_test(a_bad_change_changes_nothing),
-    cmocka_unit_test(there_are_as_many_policies_as_may_be),
+    cmocka_unit_test(the_number_of_policies_is_bounded),
     cmocka_unit_test(policies_are_found_by_name_and_one_after_another),
     cmocka_unit_test(a_forgotten_policy_takes_its_keys_along),
     cmocka_unit_test(a_live_change_keeps_what_is_used),
     cmocka_unit_test(setting_the_limit_in_force_changes_nothing),
-    cmocka_unit_test(a_limit_forgets_its_oldest_versions_and_mints_nothing),
+    cmocka_unit_test(a_limit_forgets_its_oldest_versions_and_grants_nothing_extra),
     cmocka_unit_test(a_slower_limit_keeps_keys_that_the_old_one_would_let_go),
     cmocka_unit_test(keys_that_owe_are_kept_however_many_limits_change),
     cmocka_unit_test(what_was_reserved_can_be_cancelled_once),
@@ -516,7 +516,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(what_was_refused_holds_nothing),
     cmocka_unit_test(a_reservation_of_several_acts_when_the_last_may),
     cmocka_unit_test(refunds_go_to_every_term_and_may_be_silent),
-    cmocka_unit_test(a_reset_is_as_good_as_new),
+    cmocka_unit_test(a_reset_key_is_fresh),
 };
 
 RUN_BACKEND("changes", TESTS)

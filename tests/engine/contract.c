@@ -269,6 +269,54 @@ static void sixteen_requests_are_one(void **state)
     backend_close(w);
 }
 
+/* Each row: how often a cost is taken from a fresh key, and what the last verdict names. */
+static void the_term_that_refuses_is_named(void **state)
+{
+    static const struct {
+        const char *limit;
+        int times, cost, which, shadow, term;
+        enum weir_reason reason;
+    } ROWS[] = {
+        {"fixed-window 2/h", 2, 1, -1, 0, 0, WEIR_OK},
+        {"fixed-window 2/h", 3, 1, 0, 0, 0, WEIR_LIMITED},
+        {"fixed-window 5/h + token-bucket 2/h", 3, 1, 1, 0, 1, WEIR_LIMITED},
+        {"fixed-window 2/h + token-bucket 2/h", 3, 1, 0, 0, 0, WEIR_LIMITED},
+        {"fixed-window 5/h + token-bucket 2/h", 1, 3, 1, 0, 1, WEIR_TOO_BIG},
+        {"fixed-window 2/h shadow", 2, 1, -1, 0, 0, WEIR_OK},
+        {"fixed-window 2/h shadow", 3, 1, -1, 1, 0, WEIR_LIMITED},
+        {"fixed-window 5/h + token-bucket 2/h shadow", 3, 1, -1, 2, 1, WEIR_LIMITED},
+        {"fixed-window 5/h + sliding-log 3/h shadow + token-bucket 2/h shadow", 3, 1, -1, 3, 2,
+         WEIR_LIMITED},
+        {"fixed-window 2/h shadow + token-bucket 2/h", 3, 1, 1, 0, 1, WEIR_LIMITED},
+        {"token-bucket 2/h + fixed-window 1/h shadow", 3, 1, 0, 0, 0, WEIR_LIMITED},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(ROWS); i++)
+        for (int all = 0; all < 2; all++) {
+            struct weir *w = backend_open(NULL);
+            struct weir_policy *p = backend_policy(w, "p", ROWS[i].limit, T0);
+            struct weir_policy *other = backend_policy(w, "other", "fixed-window 9/h", T0);
+            const struct weir_request rq[] = {request_for(other, "k", 1, 0),
+                                              request_for(p, "k", ROWS[i].cost, 0)};
+            struct weir_verdict v;
+            const int named = ROWS[i].which >= 0 || ROWS[i].shadow > 0;
+
+            print_message("  %s\n", ROWS[i].limit);
+            memset(&v, 0xff, sizeof v);
+            for (int n = 0; n < ROWS[i].times; n++)
+                assert_int_equal(
+                    all ? weir_take_all_at(w, rq, 2, T0, &v) : weir_take_at(w, &rq[1], T0, &v), 0);
+            assert_int_equal(v.allowed, ROWS[i].which < 0);
+            assert_int_equal(v.reason, ROWS[i].reason);
+            assert_int_equal(v.which, all && ROWS[i].which >= 0 ? 1 : ROWS[i].which);
+            assert_int_equal(v.shadow, all && ROWS[i].shadow > 0 ? 2 : ROWS[i].shadow);
+            if (named)
+                assert_int_equal(v.term, ROWS[i].term);
+            backend_close(w);
+        }
+}
+
 static void the_same_key_twice_sees_its_first_charge(void **state)
 {
     static const char *const ROWS[] = {"fixed-window 3/h",    "sliding-window 3/h slots=4",
@@ -398,7 +446,7 @@ static void nothing_costs_nothing(void **state)
 
 /* The clock jumps back an hour, then further and further, and forward again: no extra requests are
  * granted, stock may be spent. Forward a day: every key has fully recovered. */
-static void clocks_that_step_mint_nothing(void **state)
+static void clocks_that_step_grant_nothing_extra(void **state)
 {
     (void)state;
     for (size_t i = 0; i < LENGTH(EVERY_ALGORITHM); i++) {
@@ -510,7 +558,7 @@ static int64_t told(void *arg)
     return *(int64_t *)arg;
 }
 
-static void a_clock_of_ones_own_is_asked(void **state)
+static void a_callers_own_clock_is_read(void **state)
 {
     const int64_t tick = backend_tick_ns();
     int64_t now = T0;
@@ -601,16 +649,17 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(bad_times_are_refused_everywhere),
     cmocka_unit_test(no_request_and_seventeen_are_refused),
     cmocka_unit_test(sixteen_requests_are_one),
+    cmocka_unit_test(the_term_that_refuses_is_named),
     cmocka_unit_test(the_same_key_twice_sees_its_first_charge),
     cmocka_unit_test(a_batch_is_decided_in_order),
     cmocka_unit_test(a_batch_of_thousands_is_a_batch),
     cmocka_unit_test(costs_and_times_at_their_ends_are_answered),
     cmocka_unit_test(nothing_costs_nothing),
-    cmocka_unit_test(clocks_that_step_mint_nothing),
+    cmocka_unit_test(clocks_that_step_grant_nothing_extra),
     cmocka_unit_test(keys_are_any_bytes),
     cmocka_unit_test(a_key_does_not_stay_where_it_was_read),
     cmocka_unit_test(policies_do_not_share_keys),
-    cmocka_unit_test(a_clock_of_ones_own_is_asked),
+    cmocka_unit_test(a_callers_own_clock_is_read),
     cmocka_unit_test(the_engines_clock_counts_from_1970_and_never_goes_back),
     cmocka_unit_test(after_a_fork_private_stores_are_two_and_files_one),
 };

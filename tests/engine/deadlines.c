@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/wait.h"
+#include "engine/engine.h"
 
 #define MS      INT64_C(1000000)
 #define CALLS   4000         /* many times more than the smallest table has places for */
@@ -59,7 +59,7 @@ static struct full_store crowd;
 
 /* ---- Deadlines ----------------------------------------------------------------------------- */
 
-/* 145 calls of as many clients in a store for 100: the wait of a newcomer who finds all places
+/* 145 calls of as many clients in a store for 100: the wait of a newcomer that finds all places
  * held. */
 static void a_wait_that_finds_no_place_keeps_its_deadline(void **state)
 {
@@ -90,7 +90,7 @@ static void a_wait_that_finds_no_place_keeps_its_deadline(void **state)
     assert_true(refused > 0);
 }
 
-/* What a waiter does who was refused, and then told this by a peek. */
+/* What a waiter does that was refused, and then told this by a peek. */
 static void a_waiter_asks_again_before_its_deadline_and_not_at_once(void **state)
 {
     static const struct {
@@ -126,7 +126,7 @@ static void a_waiter_asks_again_before_its_deadline_and_not_at_once(void **state
     }
 }
 
-/* Who may wait as long as it takes is served once those in flight have gone. */
+/* A caller of any patience is served once the calls in flight have gone. */
 static int leave_then_sleep(void *arg, int64_t until_ns)
 {
     struct full_store *c = arg;
@@ -144,7 +144,7 @@ static int64_t crowd_now(void *arg)
     return ((struct full_store *)arg)->time.now_ns;
 }
 
-static void who_waits_for_a_place_gets_it_when_calls_end(void **state)
+static void a_waiter_for_a_place_gets_it_when_calls_end(void **state)
 {
     const struct weir_clock clock = {crowd_now, leave_then_sleep, &crowd};
     struct weir_policy *p;
@@ -175,7 +175,7 @@ static void who_waits_for_a_place_gets_it_when_calls_end(void **state)
     assert_true(waited > 0);
 }
 
-/* A signal is heard by who waits for a place, and leaves no trace. */
+/* A signal wakes a waiter for a place, and leaves no trace. */
 static void a_wait_for_a_place_hears_signals(void **state)
 {
     int heard = 0;
@@ -267,7 +267,7 @@ static pid_t stop_holder(struct weir *w, struct weir_policy *p, const struct wei
 
     assert_true(child >= 0);
     if (child == 0) {
-        struct weir__clause *c = &atomic_load(&p->revision)->clause[0];
+        struct weir__compiled_term *c = &atomic_load(&p->revision)->term[0];
         struct weir__owner *owner = weir__store_owner(w->store);
         struct weir__access h;
         const int n = owner ? weir__table_candidates(c->table, weir__fingerprint(c, rq), &h) : 0;
@@ -373,8 +373,8 @@ struct wait_answer {
     int64_t cost, patience_ns;
 };
 
-/* `moves`: a key may have to be moved for each of several newcomers. Only who moves them knows
- * whether that goes for all, so there a peek may differ in that. */
+/* `moves`: a key may have to be moved for each of several newcomers. Only the caller that moves
+ * them knows whether that goes for all, so there a peek may differ in that. */
 static void agree(struct weir *w, const struct weir_request *rq, int64_t now_ns, bool moves,
                   int *full)
 {
@@ -430,7 +430,7 @@ static void peek_says_what_take_would_where_there_is_no_place(void **state)
     }
 }
 
-/* The same of who enters. */
+/* The same for a caller that enters. */
 static void peek_says_what_enter_would_where_there_is_no_place(void **state)
 {
     static const char *const LIMITS[] = {"concurrency 10", "concurrency 1",
@@ -465,7 +465,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(peek_says_what_enter_would_where_there_is_no_place),
     cmocka_unit_test(a_wait_that_finds_no_place_keeps_its_deadline),
     cmocka_unit_test(a_waiter_asks_again_before_its_deadline_and_not_at_once),
-    cmocka_unit_test(who_waits_for_a_place_gets_it_when_calls_end),
+    cmocka_unit_test(a_waiter_for_a_place_gets_it_when_calls_end),
     cmocka_unit_test(a_wait_for_a_place_hears_signals),
     cmocka_unit_test(a_clock_that_steps_back_ends_no_wait_early_and_keeps_none_for_ever),
     cmocka_unit_test(a_wait_for_a_key_that_a_stopped_process_holds_keeps_its_deadline),

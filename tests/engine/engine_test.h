@@ -99,6 +99,21 @@ static inline struct weir_stats stats(struct weir *w, int64_t now_ns)
     return s;
 }
 
+static inline struct weir_policy_stats policy_stats(struct weir *w, struct weir_policy *p)
+{
+    struct weir_policy_stats s;
+
+    assert_int_equal(weir_policy_stats(w, p, &s), 0);
+    return s;
+}
+
+/* The next of a sequence of random numbers, below `below`. */
+static inline uint32_t draw_below(uint64_t *x, uint32_t below)
+{
+    *x = *x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((*x >> 33) % below);
+}
+
 static inline void same_verdict(const struct weir_verdict *a, const struct weir_verdict *b)
 {
     assert_int_equal(a->allowed, b->allowed);

@@ -17,7 +17,7 @@
 #define FEW_KEYS   10000
 #define MANY_KEYS  (SLOW ? 300000 : 5000000)
 
-/* With a secret of its own, so that who meets whom, and who is lost, is the same in every run. */
+/* With a secret of its own, so that the same keys meet, and the same are lost, in every run. */
 static struct weir *open_few(void)
 {
     return backend_open(&(struct weir_options){.max_keys = FEW_KEYS, .secret = {1, 2}});
@@ -60,7 +60,7 @@ static int64_t owed_by(struct weir *w, struct weir_policy *p, uint64_t key, int6
     return v.limit - v.remaining;
 }
 
-/* What became of keys that asked once each: who was granted, and of them who went without a
+/* What became of keys that asked once each: which were granted, and of them which went without a
  * place. */
 struct place_tally {
     uint64_t granted, without;
@@ -169,7 +169,7 @@ static void a_flood_under_one_limit_leaves_the_places_of_others_alone(void **sta
 /* Twenty times as many keys as there is room for, each owing an amount of its own: none ever owes
  * less than it took, wherever it is kept. Those whose debt would burden their cells most keep their
  * places rather. */
-static void nobody_owes_less_than_it_took(void **state)
+static void no_key_owes_less_than_it_took(void **state)
 {
     enum { BURST = 1000, MUCH = 900 };
     const uint64_t all = 20 * FEW_KEYS;
@@ -205,7 +205,7 @@ static void nobody_owes_less_than_it_took(void **state)
     backend_close(w);
 }
 
-static void as_many_live_keys_as_there_is_room_for_are_kept(void **state)
+static void live_keys_are_kept_while_there_is_room(void **state)
 {
     static const uint64_t ROWS[] = {10000, 100000, 1000000};
 
@@ -459,8 +459,8 @@ static void policies_of_many_sizes_are_bounded_together(void **state)
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(invented_keys_cost_no_more_than_max_keys),
     cmocka_unit_test(a_flood_under_one_limit_leaves_the_places_of_others_alone),
-    cmocka_unit_test(nobody_owes_less_than_it_took),
-    cmocka_unit_test(as_many_live_keys_as_there_is_room_for_are_kept),
+    cmocka_unit_test(no_key_owes_less_than_it_took),
+    cmocka_unit_test(live_keys_are_kept_while_there_is_room),
     cmocka_unit_test(generations_follow_each_other_without_evictions),
     cmocka_unit_test(young_tables_lose_hardly_anybody),
     cmocka_unit_test(young_tables_have_place_for_sixteen_at_once),

@@ -1,6 +1,8 @@
 /* Parts of a full table: what a flood under one limit costs the keys of another. */
 #include "engine_test.h"
 
+#include "engine/engine.h"
+
 #define ROOM  10000 /* keys, of two limits: each has a part of half of it */
 #define FLOOD (UNDER_TSAN || UNDER_ASAN ? 5 : 20) /* times as many keys as there is room for */
 
@@ -111,7 +113,7 @@ static void changes_of_the_flooding_limit_cost_others_nothing(void **state)
 }
 
 /* What a limit held an hour ago is no reason to take its places now. */
-static void an_old_survey_is_made_anew(void **state)
+static void an_old_survey_is_repeated(void **state)
 {
     struct weir *w = backend_open(&(struct weir_options){.max_keys = ROOM, .secret = {3, 4}});
     struct weir_policy *loud = backend_policy(w, "loud", "fixed-window 1/366h", T0);
@@ -125,6 +127,40 @@ static void an_old_survey_is_made_anew(void **state)
         (void)take_one(w, quiet, key);
     flood(w, loud);
     assert_int_equal(count_places(w, quiet, ROOM / 4), ROOM / 4);
+    backend_close(w);
+}
+
+/* Buckets of one table that surveys have sampled. */
+static uint64_t sampled(const struct weir *w)
+{
+    uint64_t most = 0;
+
+    for (int i = 0; i < WEIR__SIZE_CLASSES; i++)
+        if (atomic_load(&w->store->surveyed[i]) > most)
+            most = atomic_load(&w->store->surveyed[i]);
+    return most;
+}
+
+/* Two callers whose clocks are an hour apart: a whole survey for each newcomer would be 256 buckets
+ * a newcomer. */
+static void clocks_that_differ_cost_few_surveys(void **state)
+{
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = ROOM, .secret = {3, 4}});
+    struct weir_policy *loud = backend_policy(w, "loud", "fixed-window 1/366h", T0);
+    uint64_t before;
+
+    (void)state;
+    now_ns = T0;
+    for (uint32_t key = 0; key < 2 * ROOM; key++)
+        (void)take_one(w, loud, key);
+    before = sampled(w);
+    for (uint32_t key = 0; key < ROOM; key++) {
+        now_ns = T0 + (key % 2) * HOUR;
+        (void)take_one(w, loud, 2 * ROOM + key);
+    }
+    print_message("  %.1f buckets a newcomer\n", (double)(sampled(w) - before) / ROOM);
+    assert_in_range(sampled(w) - before, 1, 20 * ROOM);
+    now_ns = T0;
     backend_close(w);
 }
 
@@ -155,7 +191,8 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_flood_leaves_the_keys_of_others_alone),
     cmocka_unit_test(a_limit_gets_its_part_back),
     cmocka_unit_test(changes_of_the_flooding_limit_cost_others_nothing),
-    cmocka_unit_test(an_old_survey_is_made_anew),
+    cmocka_unit_test(an_old_survey_is_repeated),
+    cmocka_unit_test(clocks_that_differ_cost_few_surveys),
     cmocka_unit_test(keys_of_a_forgotten_limit_make_way),
 };
 

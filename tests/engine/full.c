@@ -1,4 +1,4 @@
-/* A store that is full of live keys: who gets a place, what the others are told, and what the
+/* A store that is full of live keys: which keys get a place, what the others are told, and what the
  * statistics say of it. */
 #include "engine_test.h"
 
@@ -34,7 +34,7 @@ static struct weir_verdict peek_n(struct weir *w, struct weir_policy *p, uint32_
 /* Every key asks once. A key that is granted owes from then on, with a place or without; the
  * verdict of a key that is refused says that other keys may be the reason. A key without a place is
  * judged by its cells, and its verdict says so. */
-static void evicting_forgets_nobody_and_counts(void **state)
+static void evicting_forgets_no_key_and_counts(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
     struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=1", T0);
@@ -73,7 +73,7 @@ static void evicting_forgets_nobody_and_counts(void **state)
     backend_close(w);
 }
 
-static void denying_keeps_the_keys_that_are_there(void **state)
+static void denying_keeps_the_keys_that_have_places(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_DENY);
     struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=2", T0);
@@ -107,7 +107,7 @@ static void denying_keeps_the_keys_that_are_there(void **state)
     backend_close(w);
 }
 
-static void who_is_denied_a_place_finds_one_when_told(void **state)
+static void a_key_denied_a_place_finds_one_after_retry_after(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_DENY);
     struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=2", T0);
@@ -128,7 +128,7 @@ static void who_is_denied_a_place_finds_one_when_told(void **state)
     backend_close(w);
 }
 
-static void allowing_grants_what_nobody_counts(void **state)
+static void allowing_grants_what_is_not_counted(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_ALLOW);
     struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=1", T0);
@@ -157,9 +157,9 @@ static void allowing_grants_what_nobody_counts(void **state)
     backend_close(w);
 }
 
-/* Who takes nothing needs no place: neither a question, nor a refusal, nor a cost of nothing. Nor
+/* A request that takes nothing needs no place: a peek, a refusal, a cost of nothing. Nor
  * is anything of it kept in cells. */
-static void who_takes_nothing_evicts_nobody(void **state)
+static void a_take_of_nothing_evicts_no_key(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
     struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=2", T0);
@@ -193,7 +193,7 @@ static void who_takes_nothing_evicts_nobody(void **state)
 }
 
 /* The same of a reset, of keys that owe nothing and whose cells owe nothing. */
-static void who_is_reset_and_owes_nothing_evicts_nobody(void **state)
+static void a_reset_key_that_owes_nothing_evicts_no_key(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_DENY); /* no key was ever evicted */
     struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=2 full=evict", T0);
@@ -216,7 +216,7 @@ static void who_is_reset_and_owes_nothing_evicts_nobody(void **state)
     backend_close(w);
 }
 
-static void keys_as_good_as_new_make_place_without_being_counted(void **state)
+static void fully_recovered_keys_make_place_without_being_counted(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_DENY);
     struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=1", T0);
@@ -290,7 +290,7 @@ static void a_refusal_of_all_leaves_no_place_behind(void **state)
 }
 
 /* Sixteen keys in one request, in a store so small that they meet: none takes another's place, and
- * none is forgotten; those for whom there is no place are kept in cells. */
+ * none is forgotten; keys without a place are kept in cells. */
 static void keys_of_one_request_do_not_evict_each_other(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
@@ -325,7 +325,7 @@ static void keys_of_one_request_do_not_evict_each_other(void **state)
     backend_close(w);
 }
 
-static void statistics_count_what_is_there(void **state)
+static void statistics_count_the_keys_of_a_store(void **state)
 {
     struct weir *w = backend_open(&(struct weir_options){.max_keys = 2000, .max_policies = 7});
     struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/m burst=1", T0);
@@ -367,17 +367,17 @@ static void few_keys_in_a_large_store_are_counted_to_the_last(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test(evicting_forgets_nobody_and_counts),
-    cmocka_unit_test(denying_keeps_the_keys_that_are_there),
-    cmocka_unit_test(who_is_denied_a_place_finds_one_when_told),
-    cmocka_unit_test(allowing_grants_what_nobody_counts),
-    cmocka_unit_test(who_takes_nothing_evicts_nobody),
-    cmocka_unit_test(who_is_reset_and_owes_nothing_evicts_nobody),
-    cmocka_unit_test(keys_as_good_as_new_make_place_without_being_counted),
+    cmocka_unit_test(evicting_forgets_no_key_and_counts),
+    cmocka_unit_test(denying_keeps_the_keys_that_have_places),
+    cmocka_unit_test(a_key_denied_a_place_finds_one_after_retry_after),
+    cmocka_unit_test(allowing_grants_what_is_not_counted),
+    cmocka_unit_test(a_take_of_nothing_evicts_no_key),
+    cmocka_unit_test(a_reset_key_that_owes_nothing_evicts_no_key),
+    cmocka_unit_test(fully_recovered_keys_make_place_without_being_counted),
     cmocka_unit_test(no_place_for_one_is_a_refusal_of_all),
     cmocka_unit_test(a_refusal_of_all_leaves_no_place_behind),
     cmocka_unit_test(keys_of_one_request_do_not_evict_each_other),
-    cmocka_unit_test(statistics_count_what_is_there),
+    cmocka_unit_test(statistics_count_the_keys_of_a_store),
     cmocka_unit_test(few_keys_in_a_large_store_are_counted_to_the_last),
 };
 

@@ -63,7 +63,7 @@ static uint64_t crowd_in(struct weir *w, struct weir_policy *p, enum weir_full f
     return counted;
 }
 
-static void who_is_in_is_evicted_by_nobody(void **state)
+static void a_key_with_calls_in_flight_is_not_evicted(void **state)
 {
     static const enum weir_full MODES[] = {WEIR_FULL_EVICT, WEIR_FULL_DENY, WEIR_FULL_ALLOW};
 
@@ -170,7 +170,7 @@ static void leases_keep_their_places_until_they_end(void **state)
 }
 
 /* A peek may ask about a time far ahead; no place becomes free because of it. */
-static void a_look_into_the_future_takes_nobody_s_place(void **state)
+static void a_peek_into_the_future_takes_no_keys_place(void **state)
 {
     struct weir *w = backend_open(&(struct weir_options){.max_keys = 1000, .full = WEIR_FULL_DENY});
     struct weir_policy *p = backend_policy(w, "p", "concurrency 1 lease=1h", T0);
@@ -217,7 +217,7 @@ static uint64_t crowd_fails(struct weir *w, struct weir_policy *p, uint32_t from
     return open;
 }
 
-static void open_breakers_that_nobody_asks_for_are_forgotten(void **state)
+static void open_breakers_that_are_not_asked_are_forgotten(void **state)
 {
     static const enum weir_full MODES[] = {WEIR_FULL_EVICT, WEIR_FULL_DENY, WEIR_FULL_ALLOW};
 
@@ -248,7 +248,7 @@ static void open_breakers_that_nobody_asks_for_are_forgotten(void **state)
 }
 
 /* Entering a closed breaker changes nothing, and so takes no key's place. */
-static void who_enters_a_closed_breaker_evicts_nobody(void **state)
+static void entering_a_closed_breaker_evicts_no_key(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
     struct weir_policy *p = backend_policy(w, "p", BREAKERS[0], T0);
@@ -289,12 +289,12 @@ static void windows_of_calls_are_forgotten_too(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test(who_is_in_is_evicted_by_nobody),
+    cmocka_unit_test(a_key_with_calls_in_flight_is_not_evicted),
     cmocka_unit_test(one_without_a_place_is_charged_nowhere),
     cmocka_unit_test(leases_keep_their_places_until_they_end),
-    cmocka_unit_test(a_look_into_the_future_takes_nobody_s_place),
-    cmocka_unit_test(open_breakers_that_nobody_asks_for_are_forgotten),
-    cmocka_unit_test(who_enters_a_closed_breaker_evicts_nobody),
+    cmocka_unit_test(a_peek_into_the_future_takes_no_keys_place),
+    cmocka_unit_test(open_breakers_that_are_not_asked_are_forgotten),
+    cmocka_unit_test(entering_a_closed_breaker_evicts_no_key),
     cmocka_unit_test(windows_of_calls_are_forgotten_too),
 };
 

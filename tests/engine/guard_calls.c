@@ -1,4 +1,4 @@
-/* Calls through guards: those who wait, what guards learn, calls that run, and processes that die.
+/* Calls through guards: waiters, what guards learn, calls that run, and processes that die.
  * On clocks that the test moves, and sleepers too. */
 #include "guard_test.h"
 #include "virtual_clock.h"
@@ -79,7 +79,7 @@ static void the_twin_waits_from_its_own_time_on(void **state)
     backend_close(w);
 }
 
-static void whoever_is_disturbed_leaves_no_trace(void **state)
+static void an_interrupted_waiter_leaves_no_trace(void **state)
 {
     struct virtual_clock d;
     struct weir *w = open_virtual_clock(&d);
@@ -134,7 +134,7 @@ static void a_breaker_opens_on_errors_and_probes(void **state)
     backend_close(w);
 }
 
-static void bbr_looks_at_the_signals_it_is_told(void **state)
+static void bbr_reads_the_signals_that_are_set(void **state)
 {
     struct weir *w = open_guarded();
     struct weir_policy *p = backend_policy(w, "p", "bbr", T0);
@@ -158,8 +158,8 @@ static void bbr_looks_at_the_signals_it_is_told(void **state)
     backend_close(w);
 }
 
-/* Of a throttle that drops one in so many, about as many are dropped, and not in step. */
-static void dice_are_thrown(void **state)
+/* A throttle that drops one call in n drops about that many, and at random. */
+static void random_numbers_are_drawn(void **state)
 {
     struct weir *w = open_guarded();
     struct weir_policy *p = backend_policy(w, "p", "breaker preset=sre", T0);
@@ -263,7 +263,7 @@ static void a_paced_call_waits_for_its_turn(void **state)
     backend_close(w);
 }
 
-static void a_call_that_is_disturbed_gives_its_turn_back(void **state)
+static void an_interrupted_call_cancels_its_reservation(void **state)
 {
     static const char *const LIMITS[] = {"pacer 1/s + concurrency 5", "pacer 1/s",
                                          "breaker + pacer 1/s + fixed-window 2/h"};
@@ -295,7 +295,7 @@ static void a_call_that_is_disturbed_gives_its_turn_back(void **state)
 
 /* ---- Processes ----------------------------------------------------------------------------- */
 
-/* Who is killed while it is in leaves with its lease. */
+/* A process that is killed while it is in leaves with its lease. */
 static void the_lease_of_a_killed_process_expires(void **state)
 {
     struct weir *w = open_guarded();
@@ -329,7 +329,7 @@ static void the_lease_of_a_killed_process_expires(void **state)
     backend_close(w);
 }
 
-static void children_throw_dice_of_their_own(void **state)
+static void children_draw_their_own_random_numbers(void **state)
 {
     struct weir *w = open_guarded();
     struct weir_policy *p = backend_policy(w, "p", "breaker preset=sre", T0);
@@ -367,15 +367,15 @@ static void children_throw_dice_of_their_own(void **state)
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(waits_end_with_the_time_or_the_lease),
     cmocka_unit_test(the_twin_waits_from_its_own_time_on),
-    cmocka_unit_test(whoever_is_disturbed_leaves_no_trace),
+    cmocka_unit_test(an_interrupted_waiter_leaves_no_trace),
     cmocka_unit_test(a_breaker_opens_on_errors_and_probes),
-    cmocka_unit_test(bbr_looks_at_the_signals_it_is_told),
-    cmocka_unit_test(dice_are_thrown),
+    cmocka_unit_test(bbr_reads_the_signals_that_are_set),
+    cmocka_unit_test(random_numbers_are_drawn),
     cmocka_unit_test(a_call_runs_through_a_guard_or_falls_back),
     cmocka_unit_test(a_paced_call_waits_for_its_turn),
-    cmocka_unit_test(a_call_that_is_disturbed_gives_its_turn_back),
+    cmocka_unit_test(an_interrupted_call_cancels_its_reservation),
     cmocka_unit_test(the_lease_of_a_killed_process_expires),
-    cmocka_unit_test(children_throw_dice_of_their_own),
+    cmocka_unit_test(children_draw_their_own_random_numbers),
 };
 
 RUN_BACKEND("calls", TESTS)

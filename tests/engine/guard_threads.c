@@ -1,4 +1,4 @@
-/* Guards under threads: never one too many inside, never a permit lost. Those who wait in line are
+/* Guards under threads: never one too many inside, never a permit lost. Callers on a wait list are
  * in wait_list.c. */
 #include "guard_test.h"
 
@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "engine/engine.h"
-
+#include "listed.h"
 #include "thread_team.h"
 
 #define SCALE (UNDER_TSAN ? 10 : UNDER_ASAN ? 4 : 1)
@@ -43,7 +42,8 @@ static void end_job(struct guard_job *j, const struct team_thread *sum)
 {
     assert_int_equal(sum->errors, 0);
     assert_true(j->entered > 0);
-    assert_int_equal(j->w->waiting, 0);
+    assert_int_equal(j->w->entering, 0);
+    assert_int_equal(listed(j->w), 0);
     for (uint64_t k = 0; k < KEYS; k++) {
         const struct weir_request rq = request(j->policy, &k, 0);
 
@@ -52,7 +52,7 @@ static void end_job(struct guard_job *j, const struct team_thread *sum)
     backend_close(j->w);
 }
 
-/* Inside: counts who is, and stays for a moment. */
+/* Inside: counts the callers there, and stays for a while. */
 static void stay(struct team_thread *me, struct guard_job *j, uint64_t key)
 {
     me->errors += atomic_fetch_add(&j->inside[key], 1) >= j->most;
@@ -143,7 +143,7 @@ static void wait_and_give_up(struct team_thread *me)
         (void)usleep(200);
 }
 
-static void no_permit_is_lost_by_those_who_give_up(void **state)
+static void no_permit_is_lost_by_callers_that_give_up(void **state)
 {
     static const char *const LIMITS[] = {"concurrency 2 queue=2 max-wait=2ms",
                                          "concurrency 2 queue=9 max-wait=1h lease=1h",
@@ -185,7 +185,7 @@ static void reset_now_and_then(struct team_thread *me)
     }
 }
 
-static void nobody_is_in_when_all_have_left_whatever_was_reset(void **state)
+static void no_call_is_in_when_all_have_left_whatever_was_reset(void **state)
 {
     static const char *const LIMITS[] = {"concurrency 3", "concurrency 3 lease=1h",
                                          "gradient + breaker",
@@ -287,13 +287,14 @@ static void flip_own(struct team_thread *me)
 }
 
 /* The total that a never idle bucket has granted is known, even if other threads changed its
- * burst. */
-static void limits_of_keys_own_mint_nothing_and_lose_nothing(void **state)
+ * burst. All of it takes less than the ten seconds from which on a stale time, that of a thread
+ * which was kept waiting, counts as a clock that stepped back (decision 18). */
+static void overrides_grant_nothing_extra_and_lose_nothing(void **state)
 {
     struct guard_job j = {
         .w = backend_open(NULL),
         .ops = 20000 / SCALE,
-        .step_ns = T_NS / 2,
+        .step_ns = T_NS / 16,
         .working = TEAM_SIZE - 2,
         .now_ns = T0,
         .own = {"token-bucket 1000/s burst=70", NULL, "token-bucket 1000/s burst=100"}};
@@ -361,10 +362,10 @@ static void engines_sample_while_they_are_open(void **state)
 
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(never_more_are_inside_than_may),
-    cmocka_unit_test(no_permit_is_lost_by_those_who_give_up),
-    cmocka_unit_test(nobody_is_in_when_all_have_left_whatever_was_reset),
+    cmocka_unit_test(no_permit_is_lost_by_callers_that_give_up),
+    cmocka_unit_test(no_call_is_in_when_all_have_left_whatever_was_reset),
     cmocka_unit_test(lists_and_limits_change_under_load_and_no_permit_is_lost),
-    cmocka_unit_test(limits_of_keys_own_mint_nothing_and_lose_nothing),
+    cmocka_unit_test(overrides_grant_nothing_extra_and_lose_nothing),
     cmocka_unit_test(a_burst_is_granted_once_by_limits_of_any_rate),
     cmocka_unit_test(engines_sample_while_they_are_open),
 };

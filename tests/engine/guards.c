@@ -57,11 +57,11 @@ static void what_could_not_be_left_is_not_taken(void **state)
         int64_t back;
 
         smear(v, sizeof v);
-        assert_int_equal(weir_take_at(w, &rq[1], T0, v), WEIR_EINVAL);
-        assert_int_equal(weir_take_many_at(w, rq, 2, T0, v), WEIR_EINVAL);
-        assert_int_equal(weir_take_all_at(w, rq, 2, T0, v), WEIR_EINVAL);
-        assert_int_equal(weir_reserve_at(w, &rq[1], 1, T0, &r, v), WEIR_EINVAL);
-        assert_int_equal(weir_wait_at(w, &rq[1], T0, T0 + SECOND, v), WEIR_EINVAL);
+        assert_int_equal(weir_take_at(w, &rq[1], T0, v), WEIR_EGUARD);
+        assert_int_equal(weir_take_many_at(w, rq, 2, T0, v), WEIR_EGUARD);
+        assert_int_equal(weir_take_all_at(w, rq, 2, T0, v), WEIR_EGUARD);
+        assert_int_equal(weir_reserve_at(w, &rq[1], 1, T0, &r, v), WEIR_EGUARD);
+        assert_int_equal(weir_wait_at(w, &rq[1], T0, T0 + SECOND, v), WEIR_EGUARD);
         untouched(v, sizeof v);
         assert_int_equal(weir_peek_at(w, &rq[1], T0, v), 0);
         assert_true(v->allowed);
@@ -233,7 +233,7 @@ static void the_first_of_the_chain_is_named_as_it_was_written(void **state)
     backend_close(w);
 }
 
-static void a_refusal_charges_nobody(void **state)
+static void a_refusal_charges_no_key(void **state)
 {
     struct weir *w = open_guarded();
     struct weir_policy *p = backend_policy(
@@ -344,7 +344,7 @@ static void an_expired_lease_is_exited_in_vain(void **state)
     backend_close(w);
 }
 
-static void who_is_in_stays_in_when_the_limit_changes(void **state)
+static void a_call_in_flight_stays_in_when_the_limit_changes(void **state)
 {
     static const char *const LIMITS[] = {"concurrency 3", "concurrency 9 queue=5", "concurrency 1",
                                          "concurrency 2"};
@@ -406,7 +406,7 @@ static void a_ticket_of_a_forgotten_policy_is_exited_in_vain(void **state)
     backend_close(w);
 }
 
-static void a_reset_forgets_who_is_in(void **state)
+static void a_reset_forgets_the_calls_in_flight(void **state)
 {
     struct weir *w = open_guarded();
     struct weir_policy *p = backend_policy(w, "p", "concurrency 2", T0);
@@ -464,15 +464,15 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_cost_of_nothing_enters_and_holds_nothing),
     cmocka_unit_test(a_cost_takes_that_many_permits),
     cmocka_unit_test(the_first_of_the_chain_is_named_as_it_was_written),
-    cmocka_unit_test(a_refusal_charges_nobody),
+    cmocka_unit_test(a_refusal_charges_no_key),
     cmocka_unit_test(a_shadow_that_refused_has_nothing_to_be_left),
     cmocka_unit_test(the_system_is_one_for_all_keys),
     cmocka_unit_test(several_keys_are_entered_all_or_nothing),
     cmocka_unit_test(an_expired_lease_is_exited_in_vain),
-    cmocka_unit_test(who_is_in_stays_in_when_the_limit_changes),
+    cmocka_unit_test(a_call_in_flight_stays_in_when_the_limit_changes),
     cmocka_unit_test(a_ticket_of_another_algorithm_is_forgotten),
     cmocka_unit_test(a_ticket_of_a_forgotten_policy_is_exited_in_vain),
-    cmocka_unit_test(a_reset_forgets_who_is_in),
+    cmocka_unit_test(a_reset_forgets_the_calls_in_flight),
     cmocka_unit_test(a_store_full_of_calls_in_flight_says_so),
 };
 

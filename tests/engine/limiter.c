@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A limiter is born when it is opened; times are counted from a while after that. */
+/* A limiter is created when it is opened; times are counted from a while after that. */
 static struct weir_limiter *open_solo(const char *limit, int64_t *now_ns)
 {
     struct weir_limiter *l;
@@ -201,7 +201,7 @@ static void waits_end_in_time_or_are_hopeless_at_once(void **state)
     weir_limiter_close(l);
 }
 
-static void the_hopeless_are_told_at_once(void **state)
+static void requests_that_can_never_pass_are_refused_at_once(void **state)
 {
     static const char *const LIMITS[] = {
         "token-bucket 1/h burst=1",    "pacer 1/h",       "leaky-bucket 1/h capacity=9 delay=0",
@@ -282,7 +282,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(changes_keep_what_is_used),
     cmocka_unit_test(reservations_are_cancelled_by_cost_and_time),
     cmocka_unit_test(waits_end_in_time_or_are_hopeless_at_once),
-    cmocka_unit_test(the_hopeless_are_told_at_once),
+    cmocka_unit_test(requests_that_can_never_pass_are_refused_at_once),
     cmocka_unit_test(a_signal_ends_the_wait_and_gives_back),
 };
 

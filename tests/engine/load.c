@@ -431,7 +431,7 @@ static void what_is_injected_stands_in_the_place_of_samples(void **state)
     weir__load_close(&s);
 }
 
-static void nobody_samples_unasked(void **state)
+static void the_load_is_not_sampled_unasked(void **state)
 {
     struct weir__load s;
 
@@ -480,7 +480,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(means_arrive_where_samples_are),
     cmocka_unit_test(means_move_by_a_twentieth),
     cmocka_unit_test(what_is_injected_stands_in_the_place_of_samples),
-    cmocka_unit_test(nobody_samples_unasked),
+    cmocka_unit_test(the_load_is_not_sampled_unasked),
     cmocka_unit_test(a_child_samples_for_itself_when_it_is_asked),
 };
 

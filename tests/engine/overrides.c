@@ -16,8 +16,8 @@ static void list(struct weir *w, struct weir_policy *p, enum weir_list which, co
     assert_int_equal(weir_list_set(w, p, which, keys, a ? b ? 2 : 1 : 0), 0);
 }
 
-static void give(struct weir *w, struct weir_policy *p, const char *key, const char *limit,
-                 int64_t now_ns)
+static void set_override(struct weir *w, struct weir_policy *p, const char *key, const char *limit,
+                         int64_t now_ns)
 {
     struct weir_diag why = {0, ""};
     const int error = weir_override_set_at(w, p, key, strlen(key), limit, now_ns, &why);
@@ -115,7 +115,7 @@ static void allowed_keys_are_not_counted(void **state)
         assert_int_equal(v.reason, WEIR_OK);
         assert_int_equal(v.remaining, 2);
     }
-    list(w, p, WEIR_LIST_DENY, "vip", NULL); /* who is on both is denied */
+    list(w, p, WEIR_LIST_DENY, "vip", NULL); /* a key on both lists is denied */
     assert_int_equal(take(w, p, "vip", 1, T0).reason, WEIR_LISTED);
     list(w, p, WEIR_LIST_DENY, NULL, NULL);
     list(w, p, WEIR_LIST_ALLOW, NULL, NULL);
@@ -188,21 +188,21 @@ static void a_key_has_ten_times_as_much(void **state)
 
     (void)state;
     assert_int_equal(take(w, p, "acme", 4, T0).remaining, 6);
-    give(w, p, "acme", "token-bucket 100/1m", T0);
+    set_override(w, p, "acme", "token-bucket 100/1m", T0);
     assert_int_equal(look(w, p, "acme", T0).limit, 100);
     assert_int_equal(look(w, p, "acme", T0).remaining, 96); /* what was used stays used */
     assert_int_equal(take(w, p, "acme", 90, T0).remaining, 6);
     assert_int_equal(take(w, p, "other", 4, T0).remaining, 6);
     assert_int_equal(look(w, p, "acme", T0 + 6 * SECOND).remaining, 16);
-    give(w, p, "acme", NULL, T0 + 6 * SECOND); /* 84 used: more than the policy's 10 */
+    set_override(w, p, "acme", NULL, T0 + 6 * SECOND); /* 84 used: more than the policy's 10 */
     assert_int_equal(look(w, p, "acme", T0 + 6 * SECOND).limit, 10);
     assert_false(take(w, p, "acme", 1, T0 + 6 * SECOND).allowed);
-    give(w, p, "acme", NULL, T0 + 6 * SECOND); /* there is none to take away */
+    set_override(w, p, "acme", NULL, T0 + 6 * SECOND); /* there is none to remove */
     backend_close(w);
 }
 
 /* Of every algorithm: a use under one limit is still there under the other, and back. */
-static void a_state_goes_on_there_and_back(void **state)
+static void a_state_survives_a_change_and_its_reversal(void **state)
 {
     static const struct {
         const char *base, *own;
@@ -224,14 +224,14 @@ static void a_state_goes_on_there_and_back(void **state)
         print_message("  %s\n", ROWS[i].base);
         assert_true(take(w, p, "k", 3, T0).allowed);
         for (int turn = 0; turn < 40; turn++) {
-            give(w, p, "k", turn % 2 ? NULL : ROWS[i].own, T0);
+            set_override(w, p, "k", turn % 2 ? NULL : ROWS[i].own, T0);
             assert_int_equal(look(w, p, "k", T0).remaining, (turn % 2 ? 10 : 100) - 3);
         }
         backend_close(w);
     }
 }
 
-static void who_is_in_stays_in(void **state)
+static void a_call_in_flight_stays_in(void **state)
 {
     static const char *const LIMITS[] = {"concurrency 2", "concurrency 9"};
     struct weir *w = backend_open(NULL);
@@ -241,10 +241,10 @@ static void who_is_in_stays_in(void **state)
     (void)state;
     assert_true(enter(w, p, "k", &t[0]).allowed);
     assert_true(enter(w, p, "k", &t[1]).allowed);
-    give(w, p, "k", LIMITS[1], T0);
+    set_override(w, p, "k", LIMITS[1], T0);
     for (int i = 2; i < 9; i++)
         assert_true(enter(w, p, "k", &t[i]).allowed);
-    give(w, p, "k", NULL, T0);
+    set_override(w, p, "k", NULL, T0);
     for (int i = 0; i < 9; i++) {
         struct weir_ticket extra;
 
@@ -299,8 +299,8 @@ static void another_shape_is_refused(void **state)
     }
 }
 
-/* Who was in already when the key got its first limit of its own leaves by that one. */
-static void who_came_before_leaves_by_the_new_limit(void **state)
+/* A call that was in flight when the key got its first override leaves by that one. */
+static void a_call_from_before_leaves_by_the_new_limit(void **state)
 {
     static const char *const LIMITS[][2] = {
         {"concurrency 2 lease=1s", "concurrency 2 lease=1m"},
@@ -324,9 +324,9 @@ static void who_came_before_leaves_by_the_new_limit(void **state)
             char key[8];
 
             (void)snprintf(key, sizeof key, "%d", k);
-            give(w, p, key, LIMITS[i][1], T0);
+            set_override(w, p, key, LIMITS[i][1], T0);
         }
-        give(w, p, "k", LIMITS[i][1], T0);
+        set_override(w, p, "k", LIMITS[i][1], T0);
         assert_true(enter(w, p, "k", &second).allowed);
         assert_int_equal(weir_exit_at(w, &first, WEIR_ERROR, T0 + 5 * SECOND), 0);
         assert_int_equal(weir_exit_at(w, &other, WEIR_ERROR, T0 + 5 * SECOND), 0);
@@ -347,14 +347,14 @@ static void the_gate_of_all_is_the_policys(void **state)
 
     (void)state;
     assert_true(enter(w, p, "a", &t[0]).allowed);
-    give(w, p, "acme", OWN, T0);
+    set_override(w, p, "acme", OWN, T0);
     assert_true(enter(w, p, "acme", &t[1]).allowed);
     assert_true(enter(w, p, "acme", &t[2]).allowed);
     assert_int_equal(enter(w, p, "acme", &t[3]).which, 0); /* three are inside */
     (void)backend_policy(w, "p", "system inflight=4 rate=5/h + concurrency 1", T0);
     assert_true(enter(w, p, "acme", &t[3]).allowed); /* its own is still in force */
     assert_int_equal(enter(w, p, "b", &t[4]).which, 0);
-    give(w, p, "acme", NULL, T0);
+    set_override(w, p, "acme", NULL, T0);
     for (int i = 0; i < 4; i++)
         assert_int_equal(weir_exit_at(w, &t[i], WEIR_SUCCESS, T0), 0);
     assert_true(enter(w, p, "b", &t[4]).allowed); /* the fifth of the hour, and the last */
@@ -368,7 +368,7 @@ static void the_policys_own_change_leaves_them_alone(void **state)
     struct weir_policy *p = backend_policy(w, "p", "10/1m", T0);
 
     (void)state;
-    give(w, p, "k", "100/1m", T0);
+    set_override(w, p, "k", "100/1m", T0);
     assert_int_equal(take(w, p, "k", 30, T0).remaining, 70);
     for (int i = 0; i < 20; i++) {
         (void)backend_policy(w, "p", i % 2 ? "10/1m" : "20/1m", T0);
@@ -378,7 +378,7 @@ static void the_policys_own_change_leaves_them_alone(void **state)
     }
     (void)backend_policy(w, "p", "fixed-window 5/1m", T0); /* out of force */
     assert_int_equal(look(w, p, "k", T0).limit, 5);
-    (void)backend_policy(w, "p", "10/1m", T0); /* and back; the keys began anew */
+    (void)backend_policy(w, "p", "10/1m", T0); /* and back; the keys started fresh */
     assert_int_equal(look(w, p, "k", T0).limit, 100);
     assert_int_equal(look(w, p, "k", T0).remaining, 100);
     backend_close(w);
@@ -394,7 +394,7 @@ static void a_reservation_is_given_back_as_it_was_taken(void **state)
     int64_t back;
 
     (void)state;
-    give(w, p, "k", "token-bucket 10/s burst=10", T0);
+    set_override(w, p, "k", "token-bucket 10/s burst=10", T0);
     assert_int_equal(weir_reserve_at(w, &rq, 1, T0, &r[0], &v), 0);
     assert_int_equal(v.wait_ns, 0);
     assert_int_equal(weir_reserve_at(w, &rq, 1, T0, &r[1], &v), 0);
@@ -407,7 +407,7 @@ static void a_reservation_is_given_back_as_it_was_taken(void **state)
     backend_close(w);
 }
 
-static void there_are_only_so_many(void **state)
+static void the_number_of_anonymous_policies_is_bounded(void **state)
 {
     struct weir *w = backend_open(NULL);
     struct weir_policy *p = backend_policy(w, "p", "10/s", T0);
@@ -417,15 +417,15 @@ static void there_are_only_so_many(void **state)
     (void)state;
     for (int i = 0; i < WEIR_OVERRIDES_MOST; i++) {
         (void)snprintf(key, sizeof key, "k%d", i);
-        give(w, p, key, "100/s", T0);
+        set_override(w, p, key, "100/s", T0);
     }
     assert_int_equal(weir_override_set_at(w, p, "more", 4, "100/s", T0, &why), WEIR_EFULL);
     assert_string_equal(why.text,
                         "limit reached: the policy 'p' has 4096 keys with a limit of their own");
-    give(w, p, "k7", "200/s", T0); /* one that is there may change */
+    set_override(w, p, "k7", "200/s", T0); /* an existing one may change */
     assert_int_equal(look(w, p, "k7", T0).limit, 200);
-    give(w, p, "k8", NULL, T0);
-    give(w, p, "more", "100/s", T0);
+    set_override(w, p, "k8", NULL, T0);
+    set_override(w, p, "more", "100/s", T0);
     assert_int_equal(look(w, p, "more", T0).limit, 100);
     assert_int_equal(look(w, p, "k8", T0).limit, 10);
     assert_int_equal(look(w, p, "k9", T0).limit, 100);
@@ -441,7 +441,7 @@ static void each_key_waits_in_its_own_queue(void **state)
     struct weir_verdict v;
 
     (void)state;
-    give(w, p, "k", "concurrency 1 queue=2 max-wait=1ms", T0);
+    set_override(w, p, "k", "concurrency 1 queue=2 max-wait=1ms", T0);
     assert_true(enter(w, p, "k", &t).allowed);
     assert_int_equal(weir_enter(w, &rq, &t, &v), 0); /* it waits, in real time, and in vain */
     assert_int_equal(v.reason, WEIR_LIMITED);
@@ -456,14 +456,14 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(long_lists_have_all_their_keys_and_no_others),
     cmocka_unit_test(lists_are_checked),
     cmocka_unit_test(a_key_has_ten_times_as_much),
-    cmocka_unit_test(a_state_goes_on_there_and_back),
-    cmocka_unit_test(who_is_in_stays_in),
+    cmocka_unit_test(a_state_survives_a_change_and_its_reversal),
+    cmocka_unit_test(a_call_in_flight_stays_in),
     cmocka_unit_test(another_shape_is_refused),
-    cmocka_unit_test(who_came_before_leaves_by_the_new_limit),
+    cmocka_unit_test(a_call_from_before_leaves_by_the_new_limit),
     cmocka_unit_test(the_gate_of_all_is_the_policys),
     cmocka_unit_test(the_policys_own_change_leaves_them_alone),
     cmocka_unit_test(a_reservation_is_given_back_as_it_was_taken),
-    cmocka_unit_test(there_are_only_so_many),
+    cmocka_unit_test(the_number_of_anonymous_policies_is_bounded),
     cmocka_unit_test(each_key_waits_in_its_own_queue),
 };
 

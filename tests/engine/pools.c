@@ -1,4 +1,4 @@
-/* Pools: who is let in, who runs when, and what becomes of those who do not. Tasks wait at gates
+/* Pools: which tasks are let in, when they run, and what becomes of the others. Tasks wait at gates
  * that the test opens, so that what is full is full and what is late is late. */
 #include "engine_test.h"
 
@@ -21,7 +21,7 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    int open; /* so many may pass */
+    int open; /* how many may pass */
     int waiting;
     int began[MOST], n; /* in this order */
     int cancelled[MOST], dropped;
@@ -43,7 +43,7 @@ static void open_gate(int n)
     (void)pthread_mutex_unlock(&book.lock);
 }
 
-/* Until so many stand at the gate. */
+/* Until that many wait at the gate. */
 static void see_waiting(int n)
 {
     (void)pthread_mutex_lock(&book.lock);
@@ -328,7 +328,7 @@ static void a_task_that_has_not_begun_is_taken_back(void **state)
     weir_pool_close(p);
 }
 
-static void whoever_is_refused_gets_the_fallback(void **state)
+static void a_refused_task_gets_the_fallback(void **state)
 {
     struct weir_pool *p = open_pool(1, WEIR_NONE, NULL);
     const struct weir_task task = gated(2);
@@ -347,7 +347,7 @@ static void whoever_is_refused_gets_the_fallback(void **state)
 
 /* ---- The end ------------------------------------------------------------------------------- */
 
-static void drain_runs_what_is_in_and_lets_nobody_in(void **state)
+static void drain_runs_what_is_in_and_lets_no_task_in(void **state)
 {
     struct weir_pool *p = open_pool(2, 10, NULL);
     struct weir_verdict v;
@@ -373,7 +373,7 @@ static void *stop_pool(void *pool)
     return (void *)(intptr_t)weir_pool_stop(pool);
 }
 
-static void stop_cancels_those_who_wait_and_waits_for_those_who_run(void **state)
+static void stop_cancels_waiting_tasks_and_waits_for_running_ones(void **state)
 {
     struct weir_pool *p = open_pool(2, 10, NULL);
     struct pool_caller c;
@@ -387,7 +387,7 @@ static void stop_cancels_those_who_wait_and_waits_for_those_who_run(void **state
     begin_call(&c, p, 5, WEIR_FOREVER);
     see_queued(p, 4);
     assert_int_equal(pthread_create(&stopper, NULL, stop_pool, p), 0);
-    end_call(&c);                                /* its caller need not wait for those who run */
+    end_call(&c);                                /* its caller need not wait for running tasks */
     assert_int_equal(c.v.reason, WEIR_OVERLOAD); /* not QUEUE_FULL: it was let in */
     assert_int_equal(c.v.retry_after_ns, -1);
     assert_int_equal(book.fallbacks, 1);
@@ -663,7 +663,7 @@ static void *stop_it(void *pool)
 }
 
 /* A thread that is cancelled while it waits does not keep the pool's lock. */
-static void a_pool_outlives_whoever_is_cancelled_while_it_waits(void **state)
+static void a_pool_outlives_a_caller_cancelled_while_it_waits(void **state)
 {
     void *(*const WAYS[])(void *) = {drain_it, stop_it};
 
@@ -691,7 +691,7 @@ static void a_pool_outlives_whoever_is_cancelled_while_it_waits(void **state)
         (void)nanosleep(&(struct timespec){0, 20 * MS}, NULL); /* it waits by now */
         assert_int_equal(pthread_cancel(thread), 0);
         open_gate(2);
-        (void)alarm(60); /* a lock that is left behind stops all who follow */
+        (void)alarm(60); /* a lock that is left behind stops all that follow */
         weir_pool_stats(p, &s);
         assert_int_equal(pthread_join(thread, NULL), 0);
         weir_pool_close(p);
@@ -707,11 +707,11 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_caller_gets_its_result),
     cmocka_unit_test(a_late_result_is_discarded_once),
     cmocka_unit_test(a_task_that_has_not_begun_is_taken_back),
-    cmocka_unit_test(whoever_is_refused_gets_the_fallback),
-    cmocka_unit_test(drain_runs_what_is_in_and_lets_nobody_in),
-    cmocka_unit_test(stop_cancels_those_who_wait_and_waits_for_those_who_run),
+    cmocka_unit_test(a_refused_task_gets_the_fallback),
+    cmocka_unit_test(drain_runs_what_is_in_and_lets_no_task_in),
+    cmocka_unit_test(stop_cancels_waiting_tasks_and_waits_for_running_ones),
     cmocka_unit_test(close_is_a_stop),
-    cmocka_unit_test(a_pool_outlives_whoever_is_cancelled_while_it_waits),
+    cmocka_unit_test(a_pool_outlives_a_caller_cancelled_while_it_waits),
     cmocka_unit_test(paced_work_leaves_no_faster_than_its_pace),
     cmocka_unit_test(stop_does_not_wait_for_turns),
     cmocka_unit_test(in_a_paced_pool_too_a_task_is_taken_back),

@@ -23,8 +23,8 @@ static const struct {
 
 /* ---- Permits ------------------------------------------------------------------------------- */
 
-/* The second reset and the third find the same instant: time does not tell who came when. */
-static void who_came_before_a_reset_returns_nothing_after_it(void **state)
+/* The second reset and the third find the same instant: time does not tell which came first. */
+static void a_ticket_from_before_a_reset_returns_nothing(void **state)
 {
     (void)state;
     for (size_t i = 0; i < LENGTH(COUNTED); i++) {
@@ -57,7 +57,7 @@ static void who_came_before_a_reset_returns_nothing_after_it(void **state)
     }
 }
 
-static void who_is_in_elsewhere_stays_in_and_leaves(void **state)
+static void a_call_under_another_key_stays_in_and_leaves(void **state)
 {
     (void)state;
     for (size_t i = 0; i < LENGTH(COUNTED); i++) {
@@ -76,8 +76,8 @@ static void who_is_in_elsewhere_stays_in_and_leaves(void **state)
     }
 }
 
-/* bbr has no number of its own that it never passes; but it says who is in. */
-static void bbr_forgets_who_is_in_too(void **state)
+/* bbr has no number of its own that it never passes; but it says which calls are in. */
+static void bbr_forgets_the_calls_in_flight_too(void **state)
 {
     struct weir *w = open_guarded();
     struct weir_policy *p = backend_policy(w, "p", "bbr", T0);
@@ -124,7 +124,7 @@ static struct weir_view view_of(struct weir *w, struct weir_policy *p, const cha
     return view_at(w, &rq, 0, now_ns);
 }
 
-static void who_came_before_a_reset_tells_nothing_after_it(void **state)
+static void a_ticket_from_before_a_reset_reports_nothing(void **state)
 {
     static const char *const LIMITS[] = {"breaker count=1", "breaker count=1 window=50 volume=1",
                                          "breaker preset=sentinel count=1 volume=0",
@@ -159,7 +159,7 @@ static void who_came_before_a_reset_tells_nothing_after_it(void **state)
 }
 
 /* A closed breaker keeps nothing of a call that is under way; others may be reset as they like. */
-static void calls_to_others_tell_as_ever(void **state)
+static void calls_to_other_services_report_as_before(void **state)
 {
     struct weir *w = open_guarded();
     struct weir_policy *p = backend_policy(w, "p", "breaker count=1", T0);
@@ -242,12 +242,12 @@ static void a_reset_by_another_process_counts(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test(who_came_before_a_reset_returns_nothing_after_it),
-    cmocka_unit_test(who_is_in_elsewhere_stays_in_and_leaves),
-    cmocka_unit_test(bbr_forgets_who_is_in_too),
+    cmocka_unit_test(a_ticket_from_before_a_reset_returns_nothing),
+    cmocka_unit_test(a_call_under_another_key_stays_in_and_leaves),
+    cmocka_unit_test(bbr_forgets_the_calls_in_flight_too),
     cmocka_unit_test(the_gate_of_all_is_no_key_s_to_reset),
-    cmocka_unit_test(who_came_before_a_reset_tells_nothing_after_it),
-    cmocka_unit_test(calls_to_others_tell_as_ever),
+    cmocka_unit_test(a_ticket_from_before_a_reset_reports_nothing),
+    cmocka_unit_test(calls_to_other_services_report_as_before),
     cmocka_unit_test(a_probe_that_was_out_decides_nothing_after_a_reset),
     cmocka_unit_test(a_reset_by_another_process_counts),
 };

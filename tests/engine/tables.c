@@ -53,15 +53,16 @@ static bool table_reach(struct weir__table *t, uint64_t fingerprint, uint64_t *k
     int64_t free_ns = 0;
 
     while (!s) {
-        struct weir__access h;
+        struct weir__access access;
 
-        assert_int_equal(weir__table_find(t, &weir__owner_private, fingerprint, NOW, &h, &s), 0);
+        assert_int_equal(weir__table_find(t, &weir__owner_private, fingerprint, NOW, &access, &s),
+                         0);
         if (!s)
             s = weir__table_make(t, &weir__owner_private, fingerprint, NOW, WEIR__MOVE_NOW_AND_THEN,
-                                 (struct weir__spared){0}, &h, &free_ns);
+                                 (struct weir__spared){0}, &access, &free_ns);
         if (s)
             s->fresh_ns = LATER;
-        weir__table_unlock(&h);
+        weir__table_unlock(&access);
         if (!s && free_ns != WEIR__GROW_FIRST)
             return false;
         if (!s)
@@ -80,10 +81,10 @@ static uint64_t fingerprint_of(uint64_t i)
 static bool is_there(struct weir__table *t, uint64_t fingerprint)
 {
     struct weir__state *s;
-    struct weir__access h;
+    struct weir__access access;
 
-    assert_int_equal(weir__table_find(t, &weir__owner_private, fingerprint, NOW, &h, &s), 0);
-    weir__table_unlock(&h);
+    assert_int_equal(weir__table_find(t, &weir__owner_private, fingerprint, NOW, &access, &s), 0);
+    weir__table_unlock(&access);
     return s != NULL;
 }
 
@@ -199,7 +200,7 @@ static bool keep_nothing(void *arg, uint64_t fingerprint, struct weir__state *s,
 
 /* Whether a place is free may change between two looks: a key must not be moved where none is. The
  * assert in weir__entry_move is what fails. */
-static void keys_move_only_to_places_that_are_there(void **state)
+static void keys_move_only_to_places_that_exist(void **state)
 {
     const struct weir__table_options o = {.state_bytes = 16, .max_keys = 64, .limits = 1};
     const struct weir__rescue rescue = {keep_nothing, NULL};
@@ -215,21 +216,21 @@ static void keys_move_only_to_places_that_are_there(void **state)
     a.table = weir__table_init(mem, &o);
     assert_int_equal(pthread_create(&thread, NULL, stretch_and_unstretch, &a), 0);
     for (int64_t now = 101; now < MOVES; now++) {
-        struct weir__access h;
+        struct weir__access access;
         struct weir__state *s;
         int64_t free_ns = 0;
         uint64_t fingerprint;
 
         x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         fingerprint = (x ^ x >> 29) * UINT64_C(0x9e3779b97f4a7c15) | 1;
-        assert_int_equal(weir__table_find(a.table, &weir__owner_private, fingerprint, now, &h, &s),
-                         0);
+        assert_int_equal(
+            weir__table_find(a.table, &weir__owner_private, fingerprint, now, &access, &s), 0);
         if (!s)
             s = weir__table_make(a.table, &weir__owner_private, fingerprint, now, WEIR__MOVE_ALWAYS,
-                                 (struct weir__spared){0}, &h, &free_ns);
+                                 (struct weir__spared){0}, &access, &free_ns);
         if (s)
             *s = x >> 40 & 3 ? (struct weir__state){now + 60, 2} : (struct weir__state){now + 1, 1};
-        weir__table_unlock(&h);
+        weir__table_unlock(&access);
         if (free_ns == WEIR__GROW_FIRST)
             weir__table_grow_now(a.table, &rescue, now);
     }
@@ -242,6 +243,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_bucket_that_was_half_moved_costs_its_keys_and_no_more),
     cmocka_unit_test(a_sample_is_spread_over_the_table),
     cmocka_unit_test(a_version_that_is_stretched_again_is_never_short),
-    cmocka_unit_test(keys_move_only_to_places_that_are_there),
+    cmocka_unit_test(keys_move_only_to_places_that_exist),
 };
 RUN("tables", tests)

@@ -1,4 +1,4 @@
-/* Threads that begin together, each with dice and a book of its own. */
+/* Threads that begin together, each with its own random numbers and records. */
 #ifndef WEIR_TESTS_ENGINE_THREAD_TEAM_H
 #define WEIR_TESTS_ENGINE_THREAD_TEAM_H
 
@@ -18,7 +18,7 @@ struct team_thread {
     void (*work)(struct team_thread *me);
 };
 
-/* Runs work in CREW threads, with `arg` for all and, if keys > 0, a book of so many lines for each;
+/* Runs work in CREW threads, with `arg` for all and, if keys > 0, a book with a line for each key;
  * adds up into *sum (its book too, which the caller frees). A crew that does not end within a
  * minute or so (more under sanitizers) ends the program: it is stuck. */
 void team_run(const char *name, void (*work)(struct team_thread *me), void *arg, uint64_t keys,

@@ -1,5 +1,5 @@
-/* Those who wait to enter, in line, with threads of their own: first come first served, and who
- * need not wait does not. */
+/* Waiters of a wait list, each a thread: first come, first served; and a caller that need not wait
+ * does not. */
 #include "guard_test.h"
 
 #include <pthread.h>
@@ -7,14 +7,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/engine.h"
+#include "listed.h"
 
 #define WAITERS 6
 
 struct wait_list {
     struct weir *w;
     struct weir_policy *policy;
-    int64_t cost; /* of those who wait */
+    int64_t cost; /* of each waiter */
     pthread_mutex_t lock;
     pthread_cond_t moved;
     int entered[WAITERS], n;
@@ -56,7 +56,7 @@ static void *wait_in_list(void *arg)
 
 static void see_waiting(struct wait_list *r, uint64_t n)
 {
-    while (atomic_load(&r->w->waiting) != n)
+    while (listed(r->w) != n)
         (void)usleep(200);
 }
 
@@ -114,7 +114,7 @@ static void end_wait_list(struct wait_list *r, struct waiting_thread *x, int n)
         (void)pthread_join(x[i].thread, NULL);
         assert_int_equal(x[i].error, 0);
     }
-    assert_int_equal(atomic_load(&r->w->waiting), 0);
+    assert_int_equal(listed(r->w), 0);
     backend_close(r->w);
 }
 
@@ -135,7 +135,7 @@ static void first_come_is_first_served(void **state)
     end_wait_list(&r, x, WAITERS);
 }
 
-static void nobody_overtakes_those_who_wait(void **state)
+static void no_caller_overtakes_the_waiters(void **state)
 {
     struct waiting_thread x[2];
     struct weir_ticket held, t;
@@ -184,7 +184,7 @@ static void a_full_queue_refuses_at_once(void **state)
 }
 
 /* The hurried ones stand before and between the others when they go. */
-static void who_gives_up_leaves_the_others_in_order(void **state)
+static void a_waiter_that_gives_up_leaves_the_others_in_order(void **state)
 {
     struct waiting_thread x[4];
     struct weir_ticket held;
@@ -194,7 +194,7 @@ static void who_gives_up_leaves_the_others_in_order(void **state)
     open_wait_list(&r, "concurrency 1 queue=10 max-wait=1h", &held);
     for (int i = 0; i < 4; i++) {
         begin_waiter(&x[i], &r, i, i % 2 ? WEIR_WAIT_DEFAULT : 300 * MS);
-        while (atomic_load(&r.w->waiting) + (uint64_t)atomic_load(&r.gone) != (uint64_t)i + 1)
+        while (listed(r.w) + (uint64_t)atomic_load(&r.gone) != (uint64_t)i + 1)
             (void)usleep(200);
     }
     for (int i = 0; i < 4; i += 2) {
@@ -212,7 +212,7 @@ static void who_gives_up_leaves_the_others_in_order(void **state)
     end_wait_list(&r, &x[3], 1);
 }
 
-static void a_higher_limit_lets_those_in_who_wait(void **state)
+static void a_higher_limit_lets_waiters_in(void **state)
 {
     struct waiting_thread x[WAITERS];
     struct weir_ticket held;
@@ -227,7 +227,7 @@ static void a_higher_limit_lets_those_in_who_wait(void **state)
     end_wait_list(&r, x, WAITERS);
 }
 
-static void so_do_a_limit_of_its_own_and_a_reset(void **state)
+static void so_do_an_override_and_a_reset(void **state)
 {
     struct waiting_thread x[WAITERS];
     struct weir_ticket held;
@@ -262,10 +262,10 @@ static void a_lease_that_ends_lets_the_next_in(void **state)
     end_wait_list(&r, x, 2);
 }
 
-/* ---- Who need not wait --------------------------------------------------------------------- */
+/* ---- Callers that need not wait ------------------------------------------------------------ */
 
 /* One of those in line waits for an hour; what is refused whatever they do is told at once. */
-static void who_would_be_refused_anyway_does_not_stand_in_line(void **state)
+static void a_call_that_would_be_refused_anyway_joins_no_wait_list(void **state)
 {
     static const struct weir_signals HOT = {950, 0, 0, 0};
     static const struct {
@@ -305,8 +305,8 @@ static void who_would_be_refused_anyway_does_not_stand_in_line(void **state)
     }
 }
 
-/* Several requests at once do not wait; nor do they go before those who do. */
-static void several_at_once_overtake_nobody(void **state)
+/* Several requests at once do not wait; nor do they go before those that do. */
+static void several_at_once_overtake_no_waiter(void **state)
 {
     struct weir_ticket held, t;
     struct weir_request rq[2];
@@ -353,7 +353,7 @@ static int real_sleep(void *arg, int64_t until_ns)
     return 0;
 }
 
-static void a_thread_that_is_cancelled_leaves_the_line(void **state)
+static void a_cancelled_thread_leaves_the_wait_list(void **state)
 {
     const struct weir_clock clock = {real_now, real_sleep, NULL};
     struct weir_ticket held;
@@ -370,7 +370,7 @@ static void a_thread_that_is_cancelled_leaves_the_line(void **state)
     see_waiting(&r, 1);
     assert_int_equal(pthread_cancel(x.thread), 0);
     (void)pthread_join(x.thread, NULL);
-    assert_int_equal(atomic_load(&r.w->waiting), 0);
+    assert_int_equal(listed(r.w), 0);
     assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
     assert_int_equal(weir_enter(r.w, &(struct weir_request){r.policy, "k", 1, 1, 0}, &held, &v), 0);
     assert_true(v.allowed);
@@ -379,15 +379,15 @@ static void a_thread_that_is_cancelled_leaves_the_line(void **state)
 
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(first_come_is_first_served),
-    cmocka_unit_test(nobody_overtakes_those_who_wait),
+    cmocka_unit_test(no_caller_overtakes_the_waiters),
     cmocka_unit_test(a_full_queue_refuses_at_once),
-    cmocka_unit_test(who_gives_up_leaves_the_others_in_order),
-    cmocka_unit_test(a_higher_limit_lets_those_in_who_wait),
-    cmocka_unit_test(so_do_a_limit_of_its_own_and_a_reset),
+    cmocka_unit_test(a_waiter_that_gives_up_leaves_the_others_in_order),
+    cmocka_unit_test(a_higher_limit_lets_waiters_in),
+    cmocka_unit_test(so_do_an_override_and_a_reset),
     cmocka_unit_test(a_lease_that_ends_lets_the_next_in),
-    cmocka_unit_test(who_would_be_refused_anyway_does_not_stand_in_line),
-    cmocka_unit_test(several_at_once_overtake_nobody),
-    cmocka_unit_test(a_thread_that_is_cancelled_leaves_the_line),
+    cmocka_unit_test(a_call_that_would_be_refused_anyway_joins_no_wait_list),
+    cmocka_unit_test(several_at_once_overtake_no_waiter),
+    cmocka_unit_test(a_cancelled_thread_leaves_the_wait_list),
 };
 
 RUN_BACKEND("lines", TESTS)

@@ -14,7 +14,7 @@
 
 /* ---- On a clock that sleepers move --------------------------------------------------------- */
 
-static void waits_end_when_the_turn_has_come(void **state)
+static void a_wait_ends_when_the_request_may_act(void **state)
 {
     static const struct {
         const char *limit;
@@ -197,7 +197,7 @@ struct manual_wait_clock {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     int64_t now_ns;
-    int disturb; /* so many sleepers are to be disturbed */
+    int disturb; /* how many sleepers are interrupted */
 };
 
 static int64_t stand_now(void *arg)
@@ -376,7 +376,7 @@ static void waiters_for_other_keys_do_not_wait_for_each_other(void **state)
 }
 
 /* Refused at once is refused at once behind others as well. */
-static void the_hopeless_do_not_stand_in_line(void **state)
+static void a_request_that_can_never_pass_does_not_wait(void **state)
 {
     static const struct {
         const char *sentence;
@@ -408,7 +408,7 @@ static void the_hopeless_do_not_stand_in_line(void **state)
     }
 }
 
-static void whoever_gives_up_holds_up_nobody(void **state)
+static void a_waiter_that_gives_up_delays_no_other(void **state)
 {
     static const char *const LIMITS[] = {"token-bucket 1/m burst=1", "fixed-window 1/m"};
 
@@ -466,7 +466,7 @@ static void a_signal_ends_the_wait(void **state)
     }
 }
 
-static void a_signal_ends_the_wait_in_line_too(void **state)
+static void a_signal_ends_the_wait_behind_others_too(void **state)
 {
     struct weir *w = backend_open(NULL);
     struct weir_policy *p = backend_policy(w, "p", "fixed-window 1/h", weir_now(w));
@@ -488,7 +488,7 @@ static void a_signal_ends_the_wait_in_line_too(void **state)
 }
 
 /* The cancelled thread waits to the end, and then ends: it never leaves its waiter in the list. */
-static void a_thread_that_is_cancelled_holds_up_nobody(void **state)
+static void a_cancelled_thread_delays_no_other(void **state)
 {
     struct weir *w = backend_open(NULL);
     struct weir_policy *p = backend_policy(w, "p", "fixed-window 1/200ms", weir_now(w));
@@ -507,7 +507,7 @@ static void a_thread_that_is_cancelled_holds_up_nobody(void **state)
     backend_close(w);
 }
 
-static void without_a_clock_of_ones_own_time_passes(void **state)
+static void without_a_callers_own_clock_time_passes(void **state)
 {
     struct weir *w = backend_open(NULL);
     struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/20ms burst=1", weir_now(w));
@@ -525,7 +525,7 @@ static void without_a_clock_of_ones_own_time_passes(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test(waits_end_when_the_turn_has_come),
+    cmocka_unit_test(a_wait_ends_when_the_request_may_act),
     cmocka_unit_test(a_deadline_that_is_just_far_enough_is_kept),
     cmocka_unit_test(what_can_never_pass_is_refused_at_once),
     cmocka_unit_test(a_deadline_that_has_passed_takes_nothing),
@@ -533,12 +533,12 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_wait_at_another_time_takes_as_long),
     cmocka_unit_test(waiters_for_one_key_are_served_in_order),
     cmocka_unit_test(waiters_for_other_keys_do_not_wait_for_each_other),
-    cmocka_unit_test(the_hopeless_do_not_stand_in_line),
-    cmocka_unit_test(whoever_gives_up_holds_up_nobody),
+    cmocka_unit_test(a_request_that_can_never_pass_does_not_wait),
+    cmocka_unit_test(a_waiter_that_gives_up_delays_no_other),
     cmocka_unit_test(a_signal_ends_the_wait),
-    cmocka_unit_test(a_signal_ends_the_wait_in_line_too),
-    cmocka_unit_test(a_thread_that_is_cancelled_holds_up_nobody),
-    cmocka_unit_test(without_a_clock_of_ones_own_time_passes),
+    cmocka_unit_test(a_signal_ends_the_wait_behind_others_too),
+    cmocka_unit_test(a_cancelled_thread_delays_no_other),
+    cmocka_unit_test(without_a_callers_own_clock_time_passes),
 };
 
 RUN_BACKEND("waiting", TESTS)

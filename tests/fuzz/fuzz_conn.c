@@ -54,12 +54,12 @@ static struct server *server_make(void)
     memory_init(&s->memory, &s->options);
     s->threads = 1;
     (void)pthread_mutex_init(&s->stats_lock, NULL);
+    clients_init(&s->clients);
     atomic_init(&s->manual.now_ns, NOW_NS);
     if (!stores_open(&s->stores, &o, "memory:", &error, &why))
         abort();
     s->engine = s->stores.store[0].engine;
     s->names = names_open(&s->stores, NULL);
-    s->wait_lists = wait_lists_open();
     s->peers = peers_open(weir__engine_secret(s->engine));
     (void)names_set(s->names, weir__slice_of("api"), "token-bucket 10/s burst=5", NULL, &why);
     (void)names_set(s->names, weir__slice_of("w"), "fixed-window 3/1m", NULL, &why);
@@ -75,7 +75,6 @@ static void server_free(struct server *s)
     free(s->workers);
     listeners_close(s->listeners);
     names_close(s->names);
-    wait_lists_close(s->wait_lists);
     peers_close(s->peers);
     stores_close(&s->stores);
     free(s);
@@ -147,7 +146,8 @@ static void forget_the_time(struct conn_output *h)
 static bool tells_of_itself(const uint8_t *data, size_t size)
 {
     for (size_t i = 0; i + 4 <= size; i++)
-        if (strncasecmp((const char *)data + i, "info", 4) == 0)
+        if (strncasecmp((const char *)data + i, "info", 4) == 0 ||
+            strncasecmp((const char *)data + i, "clie", 4) == 0) /* CLIENT LIST */
             return true;
     return false;
 }

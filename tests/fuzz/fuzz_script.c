@@ -33,7 +33,7 @@ static void check_decided(struct sim_world *world, int64_t until_ns)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weir__slice rest = {(const char *)data, size};
-    struct sim_world *world = sim_world_open(SIM_START_NS);
+    struct sim_world *world = sim_world_open(SIM_START_NS, 0, NULL);
 
     while (world && rest.len > 0) {
         const struct weir__slice line = weir__slice_cut(&rest, '\n');

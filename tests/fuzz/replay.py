@@ -16,7 +16,8 @@ def main(replayer, folder):
         batch = files[start:start + 500]
         if subprocess.run([replayer, *batch], stdout=subprocess.DEVNULL, check=False).returncode:
             for file in batch:
-                if subprocess.run([replayer, file], stdout=subprocess.DEVNULL, check=False).returncode:
+                if (subprocess.run([replayer, file], stdout=subprocess.DEVNULL,
+                                   check=False).returncode):
                     print(f"{file} fails")
                 else:
                     passed += 1

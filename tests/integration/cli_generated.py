@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Man page, completions and --help are what the table of options says: `cli_generated.py WEIR`.
 
-What scripts/cli_docs.py makes must be what is there. bash completes here for real; zsh, fish and
-mandoc are asked where they are installed, and passed over where they are not.
+What scripts/cli_docs.py makes must equal the files in the tree. bash completes here for real; zsh,
+fish and mandoc are asked where they are installed, and passed over where they are not.
 """
 
 import difflib
+import json
 import os
 import re
 import shutil
@@ -45,8 +46,26 @@ def files_are_what_the_table_says():
         check(f"all parts of {path}.in were made", not left, left)
 
 
+def the_reader_knows_the_schema(table):
+    """What the schema has at its top is what the reader of the configuration file knows."""
+    schema = json.loads(source("docs/reference/weir.schema.json"))
+    names = {key.name.split(".")[0] for key in table.keys}
+    check("the schema has every key", set(schema["properties"]) == names, names)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "weir.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(f"{name}: {{no-such: [[]]}}\n" for name in sorted(names) + ["zzz"]))
+        told = cli.weir("check", path).stderr.decode()
+    if "built without" not in told:  # built without libyaml, or without the daemon
+        found = re.findall(r":(\d+):1: unknown key '([\w-]+)'", told)
+        check("the reader knows every key", [name for _, name in found] == ["zzz"], told)
+
+
 def the_reference_knows_every_option(table):
     page = source("docs/reference/serve.md")
+    keys = source("docs/reference/config.md")
+    for key in table.keys:
+        check(f"docs/reference/config.md tells {key.name}", f"| `{key.name}` |" in keys)
     for option in table.find("serve").dashed():
         if option.name != "--help":
             check(f"docs/reference/serve.md tells {option.name}", f"`{option.name}" in page)
@@ -99,7 +118,7 @@ _weir
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
-ALL = "sim explain serve take store version help --help --version"
+ALL = "sim explain serve check take store version help --help --version"
 RATES = ["'fixed-window ", "'sliding-window ", "'sliding-counter ", "'sliding-log "]
 COMPLETED = [
     ("commands", [""], ALL.split()),
@@ -179,7 +198,7 @@ def other_shells_read_theirs():
     path = os.path.join(SOURCE, "completions/weir.fish")
     done = run("fish", "--no-execute", path)
     check("fish reads its completion", done.returncode == 0 and not done.stderr, done.stderr)
-    with tempfile.TemporaryDirectory() as home:  # nobody's own settings
+    with tempfile.TemporaryDirectory() as home:  # a home without settings
         for sentence, line, wanted in FISH:
             done = run("fish", "-c", "source $argv[1]; complete -C $argv[2]", path, line,
                        cwd=SOURCE, env=os.environ | {"HOME": home, "XDG_CONFIG_HOME": home})
@@ -199,6 +218,7 @@ def main():
     table = docs.Table(cli.WEIR)
     files_are_what_the_table_says()
     the_reference_knows_every_option(table)
+    the_reader_knows_the_schema(table)
     help_is_whole(table)
     the_table_is_read(table)
     bash_completes()

@@ -1,9 +1,9 @@
-"""What the tests of `weir serve` share: a daemon of one's own, a client for RESP and one for HTTP.
+"""What the tests of `weir serve` share: a daemon, a client for RESP and one for HTTP.
 
-A test is a list of scenes. A scene is a function named as a sentence; it starts the daemon it needs (on
-free ports, in a folder of its own), asks, and checks the answers. What a scene throws is a failure of
-that scene and not the end of the others. Time in the daemon is `--clock=manual` wherever that can do;
-the seconds in here only bound how long a test waits for a daemon that does not answer.
+A test is a list of scenes. A scene is a function named as a sentence; it starts the daemon it needs
+(on free ports, in a folder of its own), asks, and checks the answers. What a scene throws is a
+failure of that scene and not the end of the others. Time in the daemon is `--clock=manual` wherever
+that can do; the seconds in here only bound how long a test waits for a daemon that does not answer.
 """
 
 import contextlib
@@ -20,6 +20,10 @@ import tempfile
 import threading
 import time
 import traceback
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from resp import (Error, encode,  # noqa: E402  pylint: disable=wrong-import-position,unused-import
+                  read_reply)
 
 PATIENCE_S = 20
 WEIR = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "weir"
@@ -55,7 +59,7 @@ def expect(sentence, got, wanted):
 
 
 def play(name, scenes):
-    """Runs the scenes (of those named on the command line, or all), and says how it went. Returns what
+    """Runs the scenes named on the command line, or all, and prints how it went. Returns what
     main should."""
     chosen = [word for word in sys.argv[2:] if not word.startswith("-")]
     for scene in scenes:
@@ -91,7 +95,8 @@ class DidNotStart(Exception):
 class Daemon:
     """`weir serve`, ready. Leaving the `with` ends it, and to end well is checked."""
 
-    def __init__(self, *flags, listen=("127.0.0.1:0",), manual=True, nofile=None, wait=True, stderr=None):
+    def __init__(self, *flags, listen=("127.0.0.1:0",), manual=True, nofile=None, wait=True,
+                 stderr=None):
         self.folder = tempfile.mkdtemp(prefix="weir-")
         listen = [address.replace("DIR", self.folder) for address in listen]
         self.command = [WEIR, "serve"]
@@ -101,8 +106,10 @@ class Daemon:
         self.command += [flag.replace("DIR", self.folder) for flag in flags]
         self.log_path = os.path.join(self.folder, "log")
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                            stderr=log if stderr is None else stderr, preexec_fn=limit_files(nofile))
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.PIPE,
+                                            stderr=log if stderr is None else stderr,
+                                            preexec_fn=limit_files(nofile))
         self.addresses = []
         self.ended_by_test = False
         if wait:
@@ -127,6 +134,11 @@ class Daemon:
     def log(self):
         with open(self.log_path, encoding="utf-8", errors="replace") as file:
             return file.read()
+
+    def messages(self):
+        """What the lines of the log say, without time and level."""
+        lines = re.findall(r'^time=\S+ level=\w+ msg="(.*)"$', self.log(), re.MULTILINE)
+        return [re.sub(r"\\(.)", r"\1", text) for text in lines]
 
     def resp(self, which=0, **options):
         return Resp(self.addresses[which], **options)
@@ -301,20 +313,8 @@ class Line:
 # ---- RESP --------------------------------------------------------------------------------------
 
 
-class Error(str):
-    """An answer that begins with '-'."""
-
-
-def encode(*words):
-    parts = [b"*%d\r\n" % len(words)]
-    for word in words:
-        raw = word if isinstance(word, bytes) else str(word).encode()
-        parts.append(b"$%d\r\n%s\r\n" % (len(raw), raw))
-    return b"".join(parts)
-
-
 class Resp(Line):
-    """Simple strings are str, errors Error, bulk strings bytes, maps dict, sets and arrays list."""
+    """Commands, and replies as read_reply makes values of them."""
 
     def ask(self, *words):
         self.send(*words)
@@ -324,29 +324,7 @@ class Resp(Line):
         self.send_bytes(encode(*words))
 
     def read(self):
-        line = self.take_line()
-        kind, rest = line[:1], line[1:]
-        if kind == b"+":
-            return rest.decode()
-        if kind == b"-":
-            return Error(rest.decode("utf-8", "replace"))
-        if kind in b":(":
-            return int(rest)
-        if kind in b"$=":
-            n = int(rest)
-            return None if n < 0 else self.take_bytes(n + 2)[:-2]
-        if kind in b"*~>":
-            n = int(rest)
-            return None if n < 0 else [self.read() for _ in range(n)]
-        if kind == b"%":
-            return {self.read(): self.read() for _ in range(int(rest))}
-        if kind == b"_":
-            return None
-        if kind == b"#":
-            return rest == b"t"
-        if kind == b",":
-            return float(rest)
-        raise ValueError(f"no RESP: {line!r}")
+        return read_reply(self.take_line, self.take_bytes)
 
     def info(self):
         """INFO as a dict."""
@@ -403,7 +381,8 @@ def http_request(method, target, body=None, headers=()):
 def others_are_served(daemon, sentence):
     began = time.monotonic()
     with daemon.resp() as c, daemon.http() as h:
-        good = c.ask("CL.THROTTLE", "other", 99999, 100000, 1)[0] == 0 and h.ask("GET", "/healthz").status == 200
+        good = (c.ask("CL.THROTTLE", "other", 99999, 100000, 1)[0] == 0
+                and h.ask("GET", "/healthz").status == 200)
     took = time.monotonic() - began
     check(f"others are served: {sentence}", good and took < SERVED_WITHIN_S, f"{took:.2f} s")
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The programs of examples/ do what they promise: `examples.py BUILD_DIR`.
 
-Each runs in a directory of its own, without arguments, as a reader would run it; then those that take
-some, with them.
+Each runs in a directory of its own, without arguments, as a reader would run it; then those that
+take some, with them.
 """
 
 import http.client
@@ -38,13 +38,13 @@ def run(name, *args):
     """What the example prints; "" if it did not end well."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            done = subprocess.run([path_of(name), *args], cwd=folder, capture_output=True, text=True,
-                                  timeout=30, check=False)
+            done = subprocess.run([path_of(name), *args], cwd=folder, capture_output=True,
+                                  text=True, timeout=30, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             check(f"{name} ends by itself", False, error)
             return ""
-        check(f"{name} exits with 0 and complains of nothing", done.returncode == 0 and not done.stderr,
-              f"status {done.returncode}: {done.stderr}")
+        check(f"{name} exits with 0 and complains of nothing",
+              done.returncode == 0 and not done.stderr, f"status {done.returncode}: {done.stderr}")
         check(f"{name} leaves nothing behind", not os.listdir(folder), os.listdir(folder))
     return done.stdout
 
@@ -75,16 +75,18 @@ def batch():
 
 
 def paced_worker():
-    """Turns are 50 ms apart and none is early. That nobody is much late is the machine's business, so
+    """Turns are 50 ms apart and none is early. How late a job is depends on the machine, so
     the refusal of the hurried one, which needs a worker that wakes in time, has three tries."""
     for attempt in range(3):
         out = run("paced_worker")
         hurried = re.search(r"^in a hurry: refused after (\d+) ms", out, re.MULTILINE)
         if hurried or attempt == 2:
             break
-    left = [(int(ms), int(job)) for ms, job in re.findall(r"^ *(\d+) ms: job (\d+) leaves$", out, re.MULTILINE)]
+    left = [(int(ms), int(job)) for ms,
+            job in re.findall(r"^ *(\d+) ms: job (\d+) leaves$", out, re.MULTILINE)]
     check("each job leaves once", sorted(job for _, job in left) == list(range(10)), out)
-    check("no job leaves before its turn", all(ms >= 50 * turn for turn, (ms, _) in enumerate(sorted(left))), out)
+    check("no job leaves before its turn",
+          all(ms >= 50 * turn for turn, (ms, _) in enumerate(sorted(left))), out)
     check("a hopeless wait is refused at once", hurried and int(hurried[1]) < 50, out)
 
 
@@ -92,9 +94,11 @@ def server_demo():
     out = run("threaded_server")
     for client in ("alice", "bob"):
         answers = re.findall(rf"^{client}: (\d+)(?:, Retry-After: (\d+))?$", out, re.MULTILINE)
-        check(f"{client} has a burst of five and no more", [a[0] for a in answers] == ["200"] * 5 + ["429"] * 3, out)
+        check(f"{client} has a burst of five and no more",
+              [a[0] for a in answers] == ["200"] * 5 + ["429"] * 3, out)
         check(f"{client} is told when to come back, and only when refused",
-              all(not a[1] for a in answers[:5]) and all(1 <= int(a[1] or 0) <= 6 for a in answers[5:]), out)
+              all(not a[1] for a in answers[:5])
+              and all(1 <= int(a[1] or 0) <= 6 for a in answers[5:]), out)
 
 
 def get(port, client=None, header="X-Client"):
@@ -119,15 +123,18 @@ def ask_together(port, client, n):
 
 def server_serves():
     """The limit gives a token each six seconds: what is counted here takes far less."""
-    with subprocess.Popen([path_of("threaded_server"), "0"], stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen([path_of("threaded_server"), "0"], stdout=subprocess.PIPE,
+                          text=True) as server:
         try:
             port = int(re.search(r":(\d+)/", server.stdout.readline())[1])
             statuses = sorted(ask_together(port, "crowd", 24))
             check("of 24 at once five are served", statuses == [200] * 5 + [429] * 19, statuses)
             statuses = [get(port)[0] for _ in range(6)]
-            check("without the header the address is the client", statuses == [200] * 5 + [429], statuses)
+            check("without the header the address is the client", statuses == [200] * 5 + [429],
+                  statuses)
             status, headers = get(port, "carol", header="x-CLIENT")
-            check("a header's name has no case", (status, headers["X-RateLimit-Remaining"]) == (200, "4"), headers)
+            check("a header's name has no case",
+                  (status, headers["X-RateLimit-Remaining"]) == (200, "4"), headers)
             check("a grant has no Retry-After", headers["Retry-After"] is None, headers)
         finally:
             server.send_signal(signal.SIGTERM)
@@ -144,7 +151,8 @@ def two_processes():
     check("what each got adds up", together == sum(counts), out)
     check("the law is burst and rate", 100 + ms <= law <= 101 + ms, out)
     check("together they never get more than the law allows", together <= law, out)
-    check("nor much less: the burst, and some of what the rate gives", together >= 100 + ms // 4, out)
+    check("nor much less: the burst, and some of what the rate gives", together >= 100 + ms // 4,
+          out)
 
 
 def strangers():
@@ -158,13 +166,31 @@ def strangers():
         counts = [int(n) for n in re.findall(r"(\d+) granted of", "".join(outs))]
         check("three strangers on one new file all open it", len(counts) == 3, outs)
         check("and share its limit", 100 <= sum(counts) <= law, f"{counts}, at most {law}")
-        check("which stays when they are gone", os.listdir(folder) == ["limits"], os.listdir(folder))
+        check("which stays when they are gone", os.listdir(folder) == ["limits"],
+              os.listdir(folder))
+
+
+def build_lines():
+    """What examples/README.md says for a tree that is only built."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(root, "examples", "README.md"), encoding="utf-8") as page:
+        lines = re.findall(r"^    (cc .*libweir\.a.*)$", page.read(), re.MULTILINE)
+    check("README.md has two lines to build with", len(lines) == 2, lines)
+    with tempfile.TemporaryDirectory() as folder:
+        for i, line in enumerate(lines):
+            made = os.path.join(folder, str(i))
+            line = re.sub(r"-o \S+$", f"-o {made}", line.replace("../build/release", BUILD))
+            done = subprocess.run(["sh", "-c", line], cwd=os.path.join(root, "examples"),
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            check(f"links: {line}", done.returncode == 0 and os.path.exists(made),
+                  done.stdout.decode()[-800:])
 
 
 def main():
     global BUILD
     BUILD = os.path.abspath(sys.argv[1])
-    for part in (batch, paced_worker, server_demo, server_serves, two_processes, strangers):
+    for part in (batch, paced_worker, server_demo, server_serves, two_processes, strangers,
+                 build_lines):
         part()
     print(f"examples: {PASSED} passed, {len(FAILED)} failed")
     return 1 if FAILED else 0

@@ -47,7 +47,8 @@ PRINTED = "granted\ngranted\nrefused\n"
 STRICT = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
 # (compiler, language, standards)
 COMPILERS = [("gcc", "c", ("c11", "c17")), ("clang", "c", ("c11", "c17")),
-             ("g++", "c++", ("c++11", "c++17", "c++20")), ("clang++", "c++", ("c++11", "c++17", "c++20"))]
+             ("g++", "c++", ("c++11", "c++17", "c++20")),
+             ("clang++", "c++", ("c++11", "c++17", "c++20"))]
 
 
 def check(sentence, good, detail=""):
@@ -110,12 +111,15 @@ def programs(place, folder):
     ]
     for what, command, is_shared in rows:
         status, text = run(*command, *STRICT, "-o", out)
-        if not check(f"a program is built with {what}", status == 0, f"{' '.join(command)}\n{text}"):
+        if (not check(f"a program is built with {what}", status == 0,
+                      f"{' '.join(command)}\n{text}")):
             continue
         status, text = run(out, LD_LIBRARY_PATH=place.variable("libdir") if is_shared else "")
-        check(f"a program runs with {what}", (status, text) == (0, PRINTED), f"status {status}: {text}")
+        check(f"a program runs with {what}", (status, text) == (0, PRINTED),
+              f"status {status}: {text}")
         needed = dynamic(out, "NEEDED")
-        check(f"a program needs what it should with {what}", ("libweir.so.0" in needed) == is_shared, needed)
+        check(f"a program needs what it should with {what}",
+              ("libweir.so.0" in needed) == is_shared, needed)
 
 
 def declared(place):
@@ -128,20 +132,26 @@ def declared(place):
 def libraries(place):
     functions, header = declared(place)
     version = re.search(r'WEIR_VERSION "([^"]+)"', header)[1]
-    check("header and pkg-config agree on the version", place.pkg_config("--modversion") == [version], version)
+    check("header and pkg-config agree on the version",
+          place.pkg_config("--modversion") == [version], version)
     libdir = place.variable("libdir")
     shared, static = os.path.join(libdir, "libweir.so"), os.path.join(libdir, "libweir.a")
-    check("the shared library has a version", os.path.basename(os.path.realpath(shared)) == f"libweir.so.{version}",
+    check("the shared library has a version",
+          os.path.basename(os.path.realpath(shared)) == f"libweir.so.{version}",
           os.path.realpath(shared))
-    check("its name for the loader has the number of the interface", dynamic(shared, "SONAME") == ["libweir.so.0"],
-          dynamic(shared, "SONAME"))
-    check("which leads to it", os.path.realpath(shared) == os.path.realpath(shared + ".0"), os.listdir(libdir))
+    check("its name for the loader has the number of the interface",
+          dynamic(shared, "SONAME") == ["libweir.so.0"], dynamic(shared, "SONAME"))
+    check("which leads to it", os.path.realpath(shared) == os.path.realpath(shared + ".0"),
+          os.listdir(libdir))
     needed = dynamic(shared, "NEEDED")
     check("it needs the C library, threads and hiredis alone",
-          all(re.match(r"(libc|libpthread|libhiredis(_ssl)?|libssl|libcrypto|ld-linux)[-.]", name) for name in needed),
+          all(re.match(r"(libc|libpthread|libhiredis(_ssl)?|libssl|libcrypto|ld-linux)[-.]", name)
+              for name in needed),
           needed)
-    exported = {line.split()[-1] for line in run("nm", "-D", "--defined-only", shared)[1].splitlines()}
-    check("it exports what the header declares, all of it", functions <= exported, functions - exported)
+    exported = {line.split()[-1]
+                for line in run("nm", "-D", "--defined-only", shared)[1].splitlines()}
+    check("it exports what the header declares, all of it", functions <= exported,
+          functions - exported)
     check("and nothing else", functions and exported <= functions, exported - functions)
     with open(static, "rb") as file:
         check("the static library holds its objects itself", file.read(8) == b"!<arch>\n", static)
@@ -157,7 +167,8 @@ def header_stands_alone(place, folder):
             path = os.path.join(folder, f"header.{'c' if language == 'c' else 'cc'}")
             with open(path, "w", encoding="utf-8") as file:
                 file.write("#include <weir.h>\n#include <weir.h>\nint one = WEIR_LIMITED;\n")
-            status, text = run(compiler, f"-std={standard}", *STRICT, *flags, "-c", path, "-o", path + ".o")
+            status, text = run(compiler, f"-std={standard}", *STRICT, *flags, "-c", path, "-o",
+                               path + ".o")
             check(f"{compiler} takes the header as {standard}", status == 0, text)
 
 
@@ -165,13 +176,17 @@ def other_files(place):
     prefix = place.variable("prefix")
     version = "".join(place.pkg_config("--modversion"))
     status, text = run(os.path.join(prefix, "bin", "weir"), "version")
-    check("the command says the same version", status == 0 and text.startswith(f"weir {version}"), text)
+    check("the command says the same version", status == 0 and text.startswith(f"weir {version}"),
+          text)
     for what, path in [("the man page", "share/man/man1/weir.1"),
+                       ("the example of a configuration file", "share/doc/weir/weir.yaml"),
+                       ("the schema of a configuration file", "share/doc/weir/weir.schema.json"),
                        ("bash's completion", "share/bash-completion/completions/weir"),
                        ("zsh's completion", "share/zsh/site-functions/_weir"),
                        ("fish's completion", "share/fish/vendor_completions.d/weir.fish")]:
         full = os.path.join(prefix, path)
-        check(f"{what} is where it is looked for", os.path.isfile(full) and os.path.getsize(full) > 0, full)
+        check(f"{what} is where it is looked for",
+              os.path.isfile(full) and os.path.getsize(full) > 0, full)
     with open(os.path.join(prefix, "share/man/man1/weir.1"), encoding="utf-8") as file:
         check("the man page is one", ".Dt WEIR 1" in file.read(500))
     strays = [name for folder, _, names in os.walk(place.root) for name in names
@@ -182,10 +197,12 @@ def other_files(place):
 def main(build):
     with tempfile.TemporaryDirectory() as folder:
         root = os.path.join(folder, "root")
-        status, text = run("meson", "install", "-C", build, "--destdir", root, "--no-rebuild", "--quiet")
+        status, text = run("meson", "install", "-C", build, "--destdir", root, "--no-rebuild",
+                           "--quiet")
         place = Place(root)
         if check("meson installs", status == 0, text) and check(
-                "pkg-config finds weir", run("pkg-config", "--exists", "weir", **place.environment)[0] == 0,
+                "pkg-config finds weir",
+            run("pkg-config", "--exists", "weir", **place.environment)[0] == 0,
                 place.environment):
             programs(place, folder)
             libraries(place)

@@ -10,19 +10,28 @@ from daemon import WEIR, check, play
 SECRET = "S3cret"
 # Each is wrong; what is secret is where a hurried hand puts it.
 URLS = [
-    "redis://:{}@ca$he", "redis://u:{}@h:port", "redis://:{}@h?tmeout=1", "redis://h?pass={}", "redis://h?PASSWORD={}",
-    "redis://h?Password={}&nodes=1", "redis://h?password={}", "redis://h?pwd={}&timeout=1s", "redis://h?auth={}",
-    "redis://h?{}", "redis://h?password:{}", "redis://h?nodes=1&{}", "redis://h:{}", "redis://:{}", "redis://h/{}",
-    "redis://u:{} h:1", "redis://:a {}@h?x=1", "redis://:{} b@h:99999", "redis://u:a/{}@h", "redis://u:a?{}@h:x",
-    "redis//:{}@h", "redis:/:{}@h", "redis:u:{}@h", "rdis://:{}@h", "redis+unix:/x?pass={}", "redis+unix://:{}@/x",
-    "redis+unix:/x?password={}&x=1", "rediss://:{}@ca$he", "weir://:{}@h", ":{}@h", "u:{}@h:6379", "redis://[::1]{}",
-    "redis://[{}", "redis://{}$", "redis://h?password=a {}", "redis://:%zz{}@h",
+    "redis://:{}@ca$he", "redis://u:{}@h:port", "redis://:{}@h?tmeout=1", "redis://h?pass={}",
+    "redis://h?PASSWORD={}",
+    "redis://h?Password={}&nodes=1", "redis://h?password={}", "redis://h?pwd={}&timeout=1s",
+    "redis://h?auth={}",
+    "redis://h?{}", "redis://h?password:{}", "redis://h?nodes=1&{}", "redis://h:{}", "redis://:{}",
+    "redis://h/{}",
+    "redis://u:{} h:1", "redis://:a {}@h?x=1", "redis://:{} b@h:99999", "redis://u:a/{}@h",
+    "redis://u:a?{}@h:x",
+    "redis//:{}@h", "redis:/:{}@h", "redis:u:{}@h", "rdis://:{}@h", "redis+unix:/x?pass={}",
+    "redis+unix://:{}@/x",
+    "redis+unix:/x?password={}&x=1", "rediss://:{}@ca$he", "weir://:{}@h", ":{}@h", "u:{}@h:6379",
+    "redis://h?password-file={}", "redis://h?password-fil=/{}", "redis://h?password_file=/{}",
+    "redis://:{}@h?password-file=/p", "redis://{}@h", "redis://h?password-env={}!",
+    "redis://h?password-env=P&x={}", "redis+unix:/x?password={}&password-file=/p",
+    "redis+unix:/x?password-env=P&password={}", "redis+unix:/x?password-file={}",
+    "redis://[::1]{}", "redis://[{}", "redis://{}$", "redis://h?password=a {}", "redis://:%zz{}@h",
 ]
 
 
 def run(*args, env=None):
-    done = subprocess.run([WEIR, *args], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL,
-                          env=os.environ | (env or {}), check=False)
+    done = subprocess.run([WEIR, *args], capture_output=True, text=True, timeout=20,
+                          stdin=subprocess.DEVNULL, env=os.environ | (env or {}), check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -54,13 +63,28 @@ def nothing_secret_is_told():
 
 def what_was_wrong_is_told():
     for args, env, words in [
-            (["serve", "--store", "redis://h?pass=x"], None, ["--store 'redis://h?pass=***'", "column 11: 'pass'"]),
-            (["serve"], {"WEIR_STORE": "redis://u:x@h:99999"}, ["WEIR_STORE 'redis://***@h:99999'", "'99999' is no port"]),
-            (["take", "1/s", "k"], {"WEIR_STORE": "tape:"}, ["WEIR_STORE 'tape:'", "no store 'tape:'"]),
-            (["take", "1/s", "k", "--store", "tape:"], {"WEIR_STORE": "memory:"}, ["--store 'tape:'"]),
-            (["serve", "--limit", "a=1/s store=redis://:a b@h"], None, ["column 5", "has a blank", "%20"]),
-            (["serve", "--limit", "a=1/s store=redis://127.0.0.1:1?timeout=1ms x"], None, ["column 43", "%20"]),
-            (["explain", "1/s store=redis://:x@h"], None, ["column 5: unknown option 'store'", "1/s store=***"])]:
+            (["serve", "--store", "redis://h?pass=x"], None,
+             ["--store 'redis://h?pass=***'", "column 11: 'pass'"]),
+            (["serve"], {"WEIR_STORE": "redis://u:x@h:99999"},
+             ["WEIR_STORE 'redis://***@h:99999'", "'99999' is no port"]),
+            (["serve", "--store", "redis://:x@h?password-file=/p&timeout=1s"], None,
+             ["--store 'redis://***@h?password-file=/p&timeout=1s'",
+              "column 14: 'password-file' is a second password"]),
+            (["take", "1/s", "k", "--store", "redis://h?password-file=p"], None,
+             ["--store 'redis://h?password-file=***'", "column 25", "absolute path"]),
+            (["take", "1/s", "k"], {"WEIR_STORE": "redis://h?password-env=WEIR_NO_SUCH"},
+             ["WEIR_STORE 'redis://h?password-env=WEIR_NO_SUCH'",
+              "the variable WEIR_NO_SUCH, which is not set"]),
+            (["take", "1/s", "k"], {"WEIR_STORE": "tape:"},
+             ["WEIR_STORE 'tape:'", "no store 'tape:'"]),
+            (["take", "1/s", "k", "--store", "tape:"], {"WEIR_STORE": "memory:"},
+             ["--store 'tape:'"]),
+            (["serve", "--limit", "a=1/s store=redis://:a b@h"], None,
+             ["column 5", "has a blank", "%20"]),
+            (["serve", "--limit", "a=1/s store=redis://127.0.0.1:1?timeout=1ms x"], None,
+             ["column 43", "%20"]),
+            (["explain", "1/s store=redis://:x@h"], None,
+             ["column 5: unknown option 'store'", "1/s store=***"])]:
         status, said = run(*args, env=env)
         check(f"{' '.join(args)}", status == 2 and all(word in said for word in words), said)
 

@@ -8,7 +8,8 @@ import selectors
 import sys
 import time
 
-from daemon import Daemon, Error, Resp, answers, check, encode, expect, flood, others_are_served, play, until
+from daemon import (Daemon, Error, Resp, answers, check, encode, expect, flood, others_are_served,
+                    play, until)
 
 
 def connections_are_capped():
@@ -17,7 +18,8 @@ def connections_are_capped():
         check("ten are served", all(line.ask("PING") == "PONG" for line in lines))
         with Resp(daemon.addresses[0], timeout=5) as extra:
             got = extra.rest()
-            check("the eleventh is sent away", got is not None and (got == b"" or got.startswith(b"-ERR")), got)
+            check("the eleventh is sent away",
+                  got is not None and (got == b"" or got.startswith(b"-ERR")), got)
         check("the ten are served still", all(line.ask("PING") == "PONG" for line in lines))
         lines.pop().close()
         check("when one leaves, there is place", until(lambda: answers(daemon), 5))
@@ -37,18 +39,21 @@ def requests_are_capped():
             check("a longer one is refused", (c.rest() or b"").startswith(b"-ERR"))
         with daemon.http() as c:
             expect("a body that fits", c.ask("POST", "/v1/take",
-                                             '{"limit":"10/s","key":"' + "x" * 7000 + '"}').status, 200)
+                                             '{"limit":"10/s","key":"' + "x" * 7000 + '"}').status,
+                   200)
             expect("a longer one is refused", c.ask("POST", "/v1/take",
-                                                    '{"limit":"10/s","key":"' + "x" * 9000 + '"}').status, 413)
+                                                    '{"limit":"10/s","key":"' + "x" * 9000
+                                                    + '"}').status, 413)
             check("and the connection ends", c.rest() == b"")
 
 
-def who_is_sent_away_is_heard_out_for_a_while():
+def a_client_that_is_sent_away_is_read_for_a_while():
     """A client that still sends reads why it is closed, and a reset does not destroy that; but not
     forever."""
     with Daemon() as daemon, daemon.resp() as witness:
         for data, told in ((encode("PING") + b"*1\r\n$-5\r\n", b"-ERR"),
-                           (b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999\r\n\r\n",
+                           (b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: "
+                            b"99999999\r\n\r\n",
                             b"HTTP/1.1 413")):
             line = daemon.resp()
             line.send_bytes(data)
@@ -71,7 +76,8 @@ def keys_are_capped():
         expect("over HTTP, ten", h.ask("GET", "/v1/take?limit=10/s&key=" + "k" * 10).status, 200)
         expect("over HTTP, eleven", h.ask("GET", "/v1/take?limit=10/s&key=" + "k" * 11).status, 400)
         expect("in a batch, eleven", b'"error"' in h.ask("POST", "/v1/take",
-                                                         '[{"limit":"10/s","key":"' + "k" * 11 + '"}]').body, True)
+                                                         '[{"limit":"10/s","key":"' + "k" * 11
+                                                         + '"}]').body, True)
 
 
 def delayed_replies_are_capped():
@@ -82,9 +88,11 @@ def delayed_replies_are_capped():
             line.send("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever")
             until(lambda i=i: int(clock.info()["delayed_replies"]) == min(5, i + 1), 2)
         replies = [line.read() for line in lines[5:]]
-        check("the sixth and the seventh are told why not", all(isinstance(r, Error) and "delayed" in r
-                                                                for r in replies), replies)
-        expect("and took nothing", clock.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever")[5], 6000)
+        check("the sixth and the seventh are told why not",
+              all(isinstance(r, Error) and "delayed" in r
+                  for r in replies), replies)
+        expect("and took nothing", clock.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever")[5],
+               6000)
         clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
         check("the five are served", all(line.read()[0] == 1 for line in lines[:5]))
         lines[6].send("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever")
@@ -94,7 +102,8 @@ def delayed_replies_are_capped():
 
 
 def output_behind_a_held_answer_is_capped():
-    with Daemon("--max-output", "64KiB", "--threads", "1") as daemon, daemon.resp() as clock, daemon.resp() as c:
+    with Daemon("--max-output", "64KiB", "--threads", "1") as daemon, daemon.resp() as clock, \
+            daemon.resp() as c:
         before, n = daemon.rss_mib(), 20000
         clock.ask("WEIR.TAKE", "1/s", "k")
         behind = b"".join(encode("ECHO", f"{i:01000d}") for i in range(n))
@@ -102,7 +111,8 @@ def output_behind_a_held_answer_is_capped():
         until(lambda: int(clock.info()["delayed_replies"]) == 1)
         others_are_served(daemon, "while 20 MB wait behind a delayed reply")
         check("nothing comes", c.is_silent())
-        check("memory is bounded", daemon.rss_mib() - before < 8, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
+        check("memory is bounded", daemon.rss_mib() - before < 8,
+              f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
         check("then the delayed one", c.read()[0] == 1)
         check("and all behind it, in order", all(int(c.read()) == i for i in range(n)))
@@ -141,7 +151,8 @@ def deep_pipelines_of_waits_are_bounded():
         thread = c.send_behind(encode("WEIR.TAKE", "1k/s burst=1", "k", 1, "WAIT", "forever") * n)
         until(lambda: int(clock.info()["delayed_replies"]) >= 1000, 3)
         others_are_served(daemon, "while 5,000 waits stand in one pipeline")
-        check("memory is bounded", daemon.rss_mib() - before < 20, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
+        check("memory is bounded", daemon.rss_mib() - before < 20,
+              f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         got, good = 0, True
         c.socket.settimeout(5)
         while got < n and good:
@@ -154,6 +165,7 @@ def deep_pipelines_of_waits_are_bounded():
 
 if __name__ == "__main__":
     sys.exit(play("caps", [
-        connections_are_capped, requests_are_capped, who_is_sent_away_is_heard_out_for_a_while, keys_are_capped,
+        connections_are_capped, requests_are_capped, a_client_that_is_sent_away_is_read_for_a_while,
+        keys_are_capped,
         delayed_replies_are_capped, output_behind_a_held_answer_is_capped, idle_connections_end,
         deep_pipelines_of_waits_are_bounded]))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The programs that people have, against `weir serve`: `serve_clients.py PATH_TO_WEIR --build=DIR`.
 
-redis-cli, redis-benchmark, ioredis and node-redis (tests/clients), curl, and nginx with
-auth_request: with a configuration of this file and with that of the guide (docs/guide/daemon.md),
-word for word. All of them must be installed: a missing one is a failure. The packages of
-tests/clients are installed once for each state of their lock file, below the build folder.
+redis-cli, redis-benchmark, redis-py, ioredis, node-redis and Valkey GLIDE (tests/clients), curl,
+and nginx with auth_request (serve_proxies.py has the recipes of the guide, serve_languages.py the
+clients of other languages). All of them must be installed: a missing one is a failure. The packages
+of tests/clients are installed once for each state of their lock file, below the build folder.
 """
 
 import contextlib
@@ -24,14 +24,15 @@ from daemon import Daemon, check, dial, encode, expect, play, until
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CLIENTS = os.path.join(TESTS, "clients")
-GUIDE = os.path.join(os.path.dirname(TESTS), "docs", "guide", "daemon.md")
-BUILD = next((word[8:] for word in sys.argv if word.startswith("--build=")), None) or tempfile.gettempdir()
+BUILD = (next((word[8:] for word in sys.argv if word.startswith("--build=")), None)
+         or tempfile.gettempdir())
 PROGRAMS = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 def run(*command, text=None, **options):
     """(status, output and errors together)."""
-    done = subprocess.run(command, input=text.encode() if isinstance(text, str) else text, stdout=subprocess.PIPE,
+    done = subprocess.run(command, input=text.encode() if isinstance(text, str) else text,
+                          stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=120, check=False, **options)
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
@@ -55,17 +56,26 @@ def redis_cli():
             (["WEIR.TAKE", "api", "k"], "1\n10\n9\n0\n100\n0\n"),
             (["WEIR.TAKE", "token-bucket 10/s burst=20", "k"], "1\n20\n19\n0\n100\n0\n"),
             (["WEIR.LIMIT", "LIST"], "api\ntoken-bucket 10/s\n"),
-            (["-3", "WEIR.LIMIT", "LIST"], "api token-bucket 10/s\n"), (["--csv", "WEIR.REFUND", "api", "k"], "1\n"),
-            (["-n", "0", "PING"], "PONG\n"), (["--json", "WEIR.LIMIT", "LIST"], '{"api":"token-bucket 10/s"}\n'),
+            (["-3", "WEIR.LIMIT", "LIST"], "api token-bucket 10/s\n"),
+            (["--csv", "WEIR.REFUND", "api", "k"], "1\n"),
+            (["-n", "0", "PING"], "PONG\n"),
+            (["--json", "WEIR.LIMIT", "LIST"], '{"api":"token-bucket 10/s"}\n'),
             (["-r", "3", "PING"], "PONG\n" * 3), (["WEIR.LIMIT", "GET", "nosuch"], "\n"),
-            (["SELECT", "3"], "ERR DB index is out of range: '3'; there is one database, 0\n\n"),
+            (["SELECT", "3"], "OK\n"), (["-n", "5", "PING"], "PONG\n"),
+            (["DBSIZE"], "2\n"), (["ROLE"], "master\n0\n\n"),
+            (["--user", "default", "--pass", "x", "--no-auth-warning", "PING"], "PONG\n"),
+            (["-c", "WEIR.PEEK", "api", "k"], "1\n10\n9\n0\n100\n0\n"),
+            (["COMMAND", "GETKEYS", "WEIR.TAKE", "api", "k"], "k\n"),
         ]
         # The positions of keys: a cluster client chooses its node by them, a proxy what to rewrite.
-        for name, keys in (("weir.takeall", "3 -2 3"), ("weir.take", "2 2 1"), ("weir.reset", "2 2 1"),
-                           ("cl.throttle", "1 1 1"), ("throttle", "1 1 1"), ("weir.cancel", "0 0 0"),
-                           ("weir.limit", "0 0 0"), ("ping", "0 0 0")):
-            status, out = run(*cli, "COMMAND", "INFO", name)
-            check(f"the keys of {name}", out.split()[0] == name and out.split()[-3:] == keys.split(), out)
+        for name, keys in (("weir.takeall", "3 -2 3"), ("weir.take", "2 2 1"),
+                           ("weir.reset", "2 2 1"),
+                           ("cl.throttle", "1 1 1"), ("throttle", "1 1 1"),
+                           ("weir.cancel", "0 0 0"), ("weir.limit", "0 0 0"), ("ping", "0 0 0")):
+            status, out = run(*cli, "--json", "COMMAND", "INFO", name)
+            row = json.loads(out)[0]
+            check(f"the keys of {name}",
+                  row[0] == name and row[3:6] == [int(word) for word in keys.split()], out)
         for words, wanted in rows:
             status, out = run(*cli, *words)
             check(f"redis-cli {' '.join(words)}", status == 0 and out == wanted,
@@ -74,7 +84,8 @@ def redis_cli():
         check("redis-cli on a socket", (status, out) == (0, "PONG\n"), out)
         status, out = run(*cli, "-e", "WEIR.TAKE", "nosuch", "k")
         check("redis-cli shows an error", status != 0 and "no such limit: 'nosuch'" in out, out)
-        status, out = run(*cli, text="PING\nWEIR.TAKE api lines\nWEIR.TAKE \"10/s burst=3\" lines\n")
+        status, out = run(*cli,
+                          text="PING\nWEIR.TAKE api lines\nWEIR.TAKE \"10/s burst=3\" lines\n")
         check("redis-cli by lines", out.split() == "PONG 1 10 9 0 100 0 1 3 2 0 100 0".split(), out)
         status, out = run(*cli, "INFO")
         check("redis-cli INFO", status == 0 and "weir" in out, out[:300])
@@ -97,8 +108,8 @@ def redis_cli_on_a_terminal():
     with Daemon("--limit", "api=10/s") as daemon, tempfile.TemporaryDirectory() as home:
         main, side = pty.openpty()
         env = os.environ | {"TERM": "dumb", "HOME": home}
-        with subprocess.Popen([program("redis-cli"), "-p", str(daemon.addresses[0][1])], stdin=side, stdout=side,
-                              stderr=side, env=env):
+        with subprocess.Popen([program("redis-cli"), "-p", str(daemon.addresses[0][1])], stdin=side,
+                              stdout=side, stderr=side, env=env):
             os.close(side)
             os.write(main, b"PING\nWEIR.TAKE api tty\nQUIT\n")
             out = b""
@@ -109,14 +120,17 @@ def redis_cli_on_a_terminal():
                 pass
         os.close(main)
         said = out.decode("utf-8", "replace")
-        check("redis-cli on a terminal", "PONG" in said and "(integer) 10" in said and "rror" not in said, said)
+        check("redis-cli on a terminal",
+              "PONG" in said and "(integer) 10" in said and "rror" not in said, said)
 
 
 def redis_benchmark():
     with Daemon(manual=False) as daemon:
         tool = [program("redis-benchmark"), "-p", str(daemon.addresses[0][1]), "-q", "-c", "20"]
-        for words in (["-n", "5000", "-r", "1000", "CL.THROTTLE", "key:__rand_int__", "15", "30", "60"],
-                      ["-n", "50000", "-P", "16", "-r", "1000", "CL.THROTTLE", "key:__rand_int__", "15", "30", "60"],
+        for words in (["-n", "5000", "-r", "1000", "CL.THROTTLE", "key:__rand_int__", "15", "30",
+                       "60"],
+                      ["-n", "50000", "-P", "16", "-r", "1000", "CL.THROTTLE", "key:__rand_int__",
+                       "15", "30", "60"],
                       ["-n", "20000", "-P", "64", "-3", "WEIR.TAKE", "10/s", "k"],
                       ["-n", "20000", "-P", "16", "--threads", "2", "THROTTLE", "k", "5", "5", "1"],
                       ["-n", "5000", "-t", "ping"]):
@@ -140,7 +154,8 @@ def packages():
         with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as fresh:
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(os.path.join(CLIENTS, name), fresh)
-            status, out = run(program("npm"), "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=fresh)
+            status, out = run(program("npm"), "ci", "--no-audit", "--no-fund", "--ignore-scripts",
+                              cwd=fresh)
             if status != 0:
                 raise RuntimeError(f"npm ci: {out[-1500:]}")
             os.makedirs(folder, exist_ok=True)
@@ -151,26 +166,37 @@ def packages():
     return folder
 
 
-def by_node(script, least):
-    folder = packages()
+def by_client(script, least, runs="node", folder=None):
+    folder = folder or packages()
     with Daemon("--limit", "api=10/s", listen=("127.0.0.1:0", "unix:DIR/weir.sock")) as daemon:
         host, port = daemon.addresses[0]
-        done = subprocess.run([program("node"), os.path.join(folder, script), host, str(port), daemon.addresses[1]],
+        done = subprocess.run([program(runs), os.path.join(folder, script), host, str(port),
+                               daemon.addresses[1]],
                               timeout=60,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         lines = done.stdout.decode().splitlines()
         rows = json.loads(lines[-1]) if done.returncode == 0 and lines else []
         for sentence, good, detail in rows:
             check(sentence, good, detail)
-        check(f"{script} comes to its end", done.returncode == 0 and len(rows) >= least, done.stderr.decode()[-1500:])
+        check(f"{script} comes to its end", done.returncode == 0 and len(rows) >= least,
+              done.stderr.decode()[-1500:])
 
 
 def ioredis():
-    by_node("ioredis.mjs", 18)
+    by_client("ioredis.mjs", 32)
 
 
 def node_redis():
-    by_node("node_redis.mjs", 30)
+    by_client("node_redis.mjs", 63)
+
+
+def glide():
+    by_client("glide.mjs", 24)
+
+
+def redis_py():
+    """Debian's, so with Debian's Python, whichever runs this."""
+    by_client("redis_py.py", 54, "/usr/bin/python3", CLIENTS)
 
 
 # ---- curl --------------------------------------------------------------------------------------
@@ -185,39 +211,48 @@ def curl():
         status, out = run(*tool, f"{base}/healthz")
         check("curl", (status, out) == (0, "ok\n"), out)
         status, out = run(*tool, "-i", f"{base}/v1/take?limit=api&key=k")
-        check("curl -i", status == 0 and out.startswith("HTTP/1.1 200 OK\r\n") and '"allowed":true' in out, out)
-        status, out = run(*tool, "-g", f"http://[::1]:{daemon.addresses[1][1]}/v1/take?limit=api&key=k")
+        check("curl -i",
+              status == 0 and out.startswith("HTTP/1.1 200 OK\r\n") and '"allowed":true' in out,
+              out)
+        status, out = run(*tool, "-g",
+                          f"http://[::1]:{daemon.addresses[1][1]}/v1/take?limit=api&key=k")
         check("curl to IPv6", '"remaining":0' in out, out)
-        status, out = run(*tool, "--unix-socket", daemon.addresses[2], "-i", "http://weir/v1/take?limit=api&key=k")
-        check("curl to a socket", "429 Too Many Requests" in out and re.search("(?i)retry-after: 60", out), out)
+        status, out = run(*tool, "--unix-socket", daemon.addresses[2], "-i",
+                          "http://weir/v1/take?limit=api&key=k")
+        check("curl to a socket",
+              "429 Too Many Requests" in out and re.search("(?i)retry-after: 60", out), out)
         status, out = run(*tool, "-f", f"{base}/v1/take?limit=api&key=k")
         check("curl -f fails on a refusal", status == 22, out)
-        status, out = run(*tool, "-d", '{"limit":"api","key":"json"}', "-H", "Content-Type: application/json",
-                          f"{base}/v1/take")
+        status, out = run(*tool, "-d", '{"limit":"api","key":"json"}', "-H",
+                          "Content-Type: application/json", f"{base}/v1/take")
         check("curl -d", '"remaining":1' in out, out)
-        status, out = run(*tool, "-G", "--data-urlencode", "limit=token-bucket 5/s burst=2", "--data-urlencode",
-                          "key=a b&c", f"{base}/v1/take")
+        status, out = run(*tool, "-G", "--data-urlencode", "limit=token-bucket 5/s burst=2",
+                          "--data-urlencode", "key=a b&c", f"{base}/v1/take")
         check("curl -G --data-urlencode", '"limit":2' in out, out)
         status, out = run(*tool, "-I", f"{base}/v1/limits")
         check("curl -I", status == 0 and out.startswith("HTTP/1.1 200"), out)
-        status, out = run(*tool, "-X", "PUT", "--data-binary", "10/s", "-w", "%{http_code}", f"{base}/v1/limits/new")
+        status, out = run(*tool, "-X", "PUT", "--data-binary", "10/s", "-w", "%{http_code}",
+                          f"{base}/v1/limits/new")
         check("curl -X PUT", out.endswith("201"), out)
         status, out = run(*tool, "-X", "DELETE", "-w", "%{http_code}", f"{base}/v1/limits/new")
         check("curl -X DELETE", out == "204", out)
         status, out = run(*tool, "--http1.0", f"{base}/healthz")
         check("curl --http1.0", (status, out) == (0, "ok\n"), out)
         items = json.dumps([{"limit": "api", "key": f"batch{i}"} for i in range(10000)])
-        status, out = run(*tool, "--data-binary", "@-", "-H", "Expect: 100-continue", f"{base}/v1/take", text=items)
+        status, out = run(*tool, "--data-binary", "@-", "-H", "Expect: 100-continue",
+                          f"{base}/v1/take", text=items)
         check("curl --data-binary of a large batch, with Expect",
               status == 0 and out.count('"allowed":true') == 10000, out[:300])
-        status, out = run(*tool, "-T", "-", "-X", "POST", f"{base}/v1/take", text='{"limit":"api","key":"chunks"}')
+        status, out = run(*tool, "-T", "-", "-X", "POST", f"{base}/v1/take",
+                          text='{"limit":"api","key":"chunks"}')
         check("curl -T - (chunked)", '"remaining":1' in out, out)
         status, out = run(*tool, "-i", "--data-binary", "@-", "-H", "Expect:", f"{base}/v1/take",
                           text="x" * (8 << 20))
-        check("curl sees that a body is too large, though it was still sending", "413" in out.split("\r\n")[0],
-              f"status {status}: {out[:300]}")
+        check("curl sees that a body is too large, though it was still sending",
+              "413" in out.split("\r\n")[0], f"status {status}: {out[:300]}")
         status, out = run(*tool, *[f"{base}/healthz"] * 50, "-w", "%{num_connects}")
-        check("curl keeps a connection alive", out.count("ok\n") == 50 and out.count("ok\n0") == 49, out[-200:])
+        check("curl keeps a connection alive", out.count("ok\n") == 50 and out.count("ok\n0") == 49,
+              out[-200:])
 
 
 # ---- nginx -------------------------------------------------------------------------------------
@@ -254,8 +289,16 @@ SERVERS = """
             auth_request_set $retry $upstream_http_retry_after;
             error_page 403 = @limited;
         }}
-        location = /_tcp  {{ internal; proxy_pass http://tcp/v1/auth/page?deny=403; include {dir}/ask.conf; }}
-        location = /_unix {{ internal; proxy_pass http://unix/v1/auth/page?deny=403; include {dir}/ask.conf; }}
+        location = /_tcp {{
+            internal;
+            proxy_pass http://tcp/v1/auth/page?deny=403;
+            include {dir}/ask.conf;
+        }}
+        location = /_unix {{
+            internal;
+            proxy_pass http://unix/v1/auth/page?deny=403;
+            include {dir}/ask.conf;
+        }}
         location @limited {{ add_header Retry-After $retry always; return 429; }}
     }}
 """
@@ -276,7 +319,8 @@ def free_port():
 
 def lay_out(folder, servers):
     with open(os.path.join(folder, "nginx.conf"), "w", encoding="ascii") as file:
-        file.write(FRAME.format(dir=folder, servers=servers, user="user root;" if os.getuid() == 0 else ""))
+        file.write(FRAME.format(dir=folder, servers=servers,
+                                user="user root;" if os.getuid() == 0 else ""))
 
 
 def our_servers(folder, daemon, port):
@@ -286,19 +330,8 @@ def our_servers(folder, daemon, port):
             page.write("the page\n")
     with open(os.path.join(folder, "ask.conf"), "w", encoding="ascii") as file:
         file.write(ASK)
-    return SERVERS.format(dir=folder, port=port, weir_port=daemon.addresses[0][1], weir_socket=daemon.addresses[1])
-
-
-def servers_of_the_guide(daemon, port, app):
-    """The guide's block with this test's addresses, and an application behind it."""
-    with open(GUIDE, encoding="utf-8") as page:
-        (block,) = re.findall(r"```nginx\n(.*?)```", page.read(), re.DOTALL)
-    for theirs, ours in (("unix:/run/weir.sock", f"unix:{daemon.addresses[0]}"), ("listen 80;", f"listen 127.0.0.1:{port};"),
-                         ("http://app;", f"http://127.0.0.1:{app};")):
-        if block.count(theirs) != 1:
-            raise RuntimeError(f"{GUIDE}: expected {theirs!r} once in its nginx block")
-        block = block.replace(theirs, ours)
-    return block + f"server {{ listen 127.0.0.1:{app}; location / {{ return 200 'the app\\n'; }} }}\n"
+    return SERVERS.format(dir=folder, port=port, weir_port=daemon.addresses[0][1],
+                          weir_socket=daemon.addresses[1])
 
 
 def answers(port):
@@ -314,7 +347,8 @@ def running_nginx(folder, port):
     with subprocess.Popen([program("nginx"), "-p", folder, "-c", f"{folder}/nginx.conf"],
                           stderr=subprocess.DEVNULL) as nginx:
         try:
-            check("nginx starts", until(lambda: answers(port) or nginx.poll() is not None) and nginx.poll() is None)
+            check("nginx starts",
+                  until(lambda: answers(port) or nginx.poll() is not None) and nginx.poll() is None)
             yield
         finally:
             nginx.send_signal(signal.SIGTERM)
@@ -325,7 +359,8 @@ def running_nginx(folder, port):
 
 
 def nginx_auth_request():
-    with Daemon("--limit", "page=fixed-window 5/1m", "--host", "tcp",  # the name that nginx sends as Host
+    # tcp is the name that nginx sends as Host.
+    with Daemon("--limit", "page=fixed-window 5/1m", "--host", "tcp",
                 listen=("127.0.0.1:0", "unix:DIR/weir.sock")) as daemon:
         folder, port = os.path.join(daemon.folder, "nginx"), free_port()
         os.mkdir(folder)
@@ -335,30 +370,9 @@ def nginx_auth_request():
                 through_nginx(daemon, port, way)
 
 
-def nginx_by_the_guide():
-    with Daemon("--limit", "api=fixed-window 3/1m", listen=("unix:DIR/weir.sock",)) as daemon:
-        folder, port = os.path.join(daemon.folder, "nginx"), free_port()
-        os.mkdir(folder)
-        lay_out(folder, servers_of_the_guide(daemon, port, free_port()))
-        tool = [program("curl"), "-sS", "--max-time", "10", "-i"]
-        page = f"http://127.0.0.1:{port}/any/page?x=y"
-        with running_nginx(folder, port), daemon.resp() as c:
-            for words in (FROM_ELSEWHERE, ["-X", "POST", "-d", "x=y", "-H", "Origin: https://shop.example"],
-                          ["-H", "X-Weir-Key: another", "-H", "X-Forwarded-For: 192.0.2.1"]):
-                _, out = run(*tool, *words, page)
-                check(f"the guide's nginx serves: {' '.join(words)}", out.startswith("HTTP/1.1 200")
-                      and out.endswith("the app\n"), out)
-            _, out = run(*tool, page)
-            check("then it is 429, with the time to come back", out.startswith("HTTP/1.1 429")
-                  and re.search("(?im)^retry-after: 60\r?$", out) is not None, out)
-            expect("the address was the key, whatever the client said", c.ask("WEIR.PEEK", "api", "127.0.0.1", 0)[2], 0)
-            _, out = run(*tool, "--interface", "127.0.0.2", page)
-            check("another address has its own", out.startswith("HTTP/1.1 200"), out)
-
-
 # A click on a link of another page: the fields that the browser adds reach weir.
-FROM_ELSEWHERE = ["-H", "Sec-Fetch-Site: cross-site", "-H", "Sec-Fetch-Mode: navigate", "-H", "Origin: https://shop.example",
-                  "-H", "Referer: https://shop.example/"]
+FROM_ELSEWHERE = ["-H", "Sec-Fetch-Site: cross-site", "-H", "Sec-Fetch-Mode: navigate", "-H",
+                  "Origin: https://shop.example", "-H", "Referer: https://shop.example/"]
 
 
 def through_nginx(daemon, port, way):
@@ -366,11 +380,12 @@ def through_nginx(daemon, port, way):
     tool = [program("curl"), "-sS", "--max-time", "10", "-i"]
     for i in range(5):
         _, out = run(*tool, *FROM_ELSEWHERE[:2 * i], page)
-        check(f"nginx by {way}: page {i} is served", out.startswith("HTTP/1.1 200") and out.endswith("the page\n"),
-              out)
+        check(f"nginx by {way}: page {i} is served",
+              out.startswith("HTTP/1.1 200") and out.endswith("the page\n"), out)
     _, out = run(*tool, page)
     check(f"nginx by {way}: the sixth is 429", out.startswith("HTTP/1.1 429"), out)
-    check(f"nginx by {way}: and says when", re.search("(?im)^retry-after: 60\r?$", out) is not None, out)
+    check(f"nginx by {way}: and says when", re.search("(?im)^retry-after: 60\r?$", out) is not None,
+          out)
     _, out = run(*tool, page.replace(f"user={way}", f"user={way}2"))
     check(f"nginx by {way}: another user is served", out.startswith("HTTP/1.1 200"), out)
     _, out = run(*tool, "-X", "POST", "-d", "x=y", page)
@@ -383,5 +398,5 @@ def through_nginx(daemon, port, way):
 
 if __name__ == "__main__":
     sys.exit(play("clients that people have", [
-        redis_cli, redis_cli_pipe_mode, redis_cli_on_a_terminal, redis_benchmark, ioredis, node_redis, curl,
-        nginx_auth_request, nginx_by_the_guide]))
+        redis_cli, redis_cli_pipe_mode, redis_cli_on_a_terminal, redis_benchmark, ioredis,
+        node_redis, glide, redis_py, curl, nginx_auth_request]))

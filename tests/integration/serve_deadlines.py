@@ -49,14 +49,16 @@ def wait(line, key, patience):
 
 def a_waiter_without_a_place_keeps_its_deadline():
     with crowded_file() as (path, _), \
-            Daemon("--store", path, "--limit", "w=fixed-window 5/1h full=deny", "--threads", "1") as daemon, \
+            Daemon("--store", path, "--limit", "w=fixed-window 5/1h full=deny", "--threads",
+                   "1") as daemon, \
             daemon.resp() as clock, daemon.resp() as c:
         reply = clock.ask("WEIR.TAKE", "w", "k", 1)
         check("there is no place", reply[0] == 0 and reply[3] == 1000, reply)
         expect("and a peek says so", clock.ask("WEIR.PEEK", "w", "k", 1), reply)
         wait(c, "k", "500ms")
         reply = c.read()
-        check("who cannot wait until it may ask again is refused at once", reply[0] == 0, reply)
+        check("a client that cannot wait until it may ask again is refused at once", reply[0] == 0,
+              reply)
         wait(c, "k", "5s")
         check("a client that can wait does", until(lambda: delayed(clock) == 1))
         check("and the daemon serves others", all(clock.ask("PING") == "PONG" for _ in range(50)))
@@ -74,7 +76,8 @@ def a_waiter_without_a_place_keeps_its_deadline():
 
 def a_waiter_gets_the_place_that_is_left():
     with crowded_file() as (path, end), \
-            Daemon("--store", path, "--limit", "w=fixed-window 5/1h full=deny", "--threads", "1") as daemon, \
+            Daemon("--store", path, "--limit", "w=fixed-window 5/1h full=deny", "--threads",
+                   "1") as daemon, \
             daemon.resp() as clock, daemon.resp() as c, daemon.resp() as d:
         wait(c, "k", "forever")
         check("one waits", until(lambda: delayed(clock) == 1))

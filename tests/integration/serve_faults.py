@@ -13,8 +13,8 @@ import sys
 import threading
 import time
 
-from daemon import (ROOMY, SERVED_WITHIN_S, Daemon, Error, Resp, answers, check, dial, encode, expect, flood,
-                    http_request, others_are_served, play, until)
+from daemon import (ROOMY, SERVED_WITHIN_S, Daemon, Error, Resp, answers, check, dial, encode,
+                    expect, flood, http_request, others_are_served, play, until)
 
 STORM_S = 10 if "--long" in sys.argv else 2
 
@@ -22,18 +22,22 @@ STORM_S = 10 if "--long" in sys.argv else 2
 # ---- Bytes that are no requests ----------------------------------------------------------------
 
 HOSTILE = [
-    ("an array of 2^63", b"*9223372036854775808\r\n"), ("of twenty nines", b"*99999999999999999999\r\n"),
-    ("of a million", b"*1000000\r\n"),
-    ("of -2", b"*-2\r\n"), ("of nothing", b"*\r\n"), ("of a word", b"*two\r\n"), ("of +1", b"*+1\r\n$4\r\nPING\r\n"),
-    ("of blanks", b"* 1\r\n$4\r\nPING\r\n"),
+    ("an array of 2^63", b"*9223372036854775808\r\n"),
+    ("of twenty nines", b"*99999999999999999999\r\n"), ("of a million", b"*1000000\r\n"),
+    ("of -0", b"*-0\r\n"), ("of nothing", b"*\r\n"), ("of a word", b"*two\r\n"),
+    ("of +1", b"*+1\r\n$4\r\nPING\r\n"), ("of blanks", b"* 1\r\n$4\r\nPING\r\n"),
     ("a length without an end", b"*" + b"1" * 100000), ("a length of zeros", b"*" + b"0" * 100000),
     ("a string of -1", b"*1\r\n$-1\r\n"), ("a string of -2", b"*1\r\n$-2\r\n"),
     ("a string of 2^63", b"*1\r\n$9223372036854775808\r\n"),
-    ("a string of 512 MiB", b"*1\r\n$536870912\r\n"), ("a string of one byte too many", b"*1\r\n$1048577\r\n"),
-    ("a string that ends late", b"*1\r\n$4\r\nPINGS\r\n"), ("a string without its line end", b"*1\r\n$4\r\nPINGxx"),
-    ("an array in an array", b"*1\r\n*1\r\n$4\r\nPING\r\n"), ("arrays all the way down", b"*1\r\n" * 100000),
+    ("a string of 512 MiB", b"*1\r\n$536870912\r\n"),
+    ("a string of one byte too many", b"*1\r\n$1048577\r\n"),
+    ("a string that ends late", b"*1\r\n$4\r\nPINGS\r\n"),
+    ("a string without its line end", b"*1\r\n$4\r\nPINGxx"),
+    ("an array in an array", b"*1\r\n*1\r\n$4\r\nPING\r\n"),
+    ("arrays all the way down", b"*1\r\n" * 100000),
     ("a map", b"*1\r\n%1\r\n"), ("words past the last", b"*1025\r\n" + b"$1\r\na\r\n" * 1025),
-    ("a command of 2 MiB in small words", b"*1000\r\n" + (b"$2000\r\n" + b"a" * 2000 + b"\r\n") * 1000),
+    ("a command of 2 MiB in small words",
+     b"*1000\r\n" + (b"$2000\r\n" + b"a" * 2000 + b"\r\n") * 1000),
     ("a line without an end", b"PING " + b"x" * 200000), ("a line of NULs", b"\0" * 100000),
     ("a carriage return alone", b"*1\r$4\r\nPING\r\n"),
 ]
@@ -49,12 +53,14 @@ def hostile_bytes_end_their_connection_only():
             check(f"{sentence}: an error, and the end", got is not None and got.startswith(b"-ERR")
                   and got.count(b"\r\n") == 1, (got or b"it goes on")[:200])
             check(f"{sentence}: other clients are served", witness.ask("PING") == "PONG")
-        check("memory stays", daemon.rss_mib() - before < 20, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
+        check("memory stays", daemon.rss_mib() - before < 20,
+              f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         for bad in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x7fELF" * 1000 + b"\r\n",
                     bytes.fromhex("16030100a5010000a10303") + b"\r\n"):
             with Resp(daemon.addresses[0], timeout=3) as c:
                 c.send_behind(bad)
-                check(f"{bad[:8]!r} is no command", c.take_line().startswith(b"-ERR unknown command"))
+                check(f"{bad[:8]!r} is no command",
+                      c.take_line().startswith(b"-ERR unknown command"))
 
 
 def forged_http_smuggles_no_commands():
@@ -66,7 +72,8 @@ def forged_http_smuggles_no_commands():
                 c.send_bytes(data)
                 c.socket.shutdown(socket.SHUT_WR)
                 got = c.rest() or b""
-            check(f"{data[:12]!r} ends the connection", got.count(b"PONG") == data.startswith(b"PING")
+            check(f"{data[:12]!r} ends the connection",
+                  got.count(b"PONG") == data.startswith(b"PING")
                   and (b"-ERR unknown command" in got or b'{"error"' in got), got)
 
 
@@ -74,7 +81,8 @@ def noise_does_no_harm():
     """Bytes drawn at random, and good commands with a byte changed."""
     with Daemon("--threads", "2") as daemon:
         rng = random.Random(7311)
-        good = [encode("CL.THROTTLE", "k", 9, 10, 1), encode("WEIR.TAKE", "10/s", "k", 1, "WAIT", "1s"),
+        good = [encode("CL.THROTTLE", "k", 9, 10, 1),
+                encode("WEIR.TAKE", "10/s", "k", 1, "WAIT", "1s"),
                 encode("WEIR.TAKEALL", 1, "10/s", "k", 1),
                 http_request("GET", "/v1/take?limit=10/s&key=k"),
                 http_request("POST", "/v1/take", '[{"limit":"10/s","key":"k"}]'),
@@ -92,9 +100,11 @@ def noise_does_no_harm():
                         pass
         others_are_served(daemon, "after noise")
         with daemon.resp() as c:
-            check("no connection is left behind", until(lambda: int(c.info()["connected_clients"]) == 1, 5),
+            check("no connection is left behind",
+                  until(lambda: int(c.info()["connected_clients"]) == 1, 5),
                   c.info()["connected_clients"])
-            check("and no reply is delayed for them", until(lambda: int(c.info()["delayed_replies"]) == 0, 5))
+            check("and no reply is delayed for them",
+                  until(lambda: int(c.info()["delayed_replies"]) == 0, 5))
 
 
 # ---- Slow and deaf -----------------------------------------------------------------------------
@@ -111,9 +121,10 @@ def slow_writers():
                     line.socket.send(text[at:at + 1])
             if at == 20:
                 others_are_served(daemon, "while 200 write one byte at a time")
-        check("a hundred who write RESP one byte at a time are answered",
+        check("a hundred clients that write RESP one byte at a time are answered",
               all(line.read() == [0, 10, 9, -1, 1] for line in lines[:100]))
-        check("and a hundred who write HTTP", all(line.read().status == 200 for line in lines[100:]))
+        check("and a hundred that write HTTP",
+              all(line.read().status == 200 for line in lines[100:]))
         for line in lines:
             line.close()
 
@@ -121,7 +132,8 @@ def slow_writers():
 def readers_that_never_read():
     with Daemon("--threads", "1") as daemon:
         before = daemon.rss_mib()
-        floods = [(encode("CL.THROTTLE", "k", 9, 10, 1) * 100000, 8), (encode("COMMAND") * 20000, 4),
+        floods = [(encode("CL.THROTTLE", "k", 9, 10, 1) * 100000, 8),
+                  (encode("COMMAND") * 20000, 4),
                   (encode("INFO") * 20000, 4), (encode("ECHO", "x" * 60000) * 500, 4),
                   (http_request("GET", "/v1/take?limit=10/s&key=k") * 20000, 4)]
         deaf = []
@@ -131,11 +143,12 @@ def readers_that_never_read():
                 line.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
                 deaf.append((line, flood(line, data, len(data)), data))
         # Sockets have room for some megabytes; a flood of more has to stop.
-        check("the daemon stops reading from who does not read",
+        check("the daemon stops reading from a client that does not read",
               all(sent < len(data) for _, sent, data in deaf if len(data) > 25 * 10**6))
         others_are_served(daemon, "while 24 do not read")
         grown = daemon.rss_mib() - before
-        check("24 who never read cost a little memory each", grown < 24 * 4, f"{before:.1f} MiB + {grown:.1f} MiB")
+        check("24 clients that never read cost a little memory each", grown < 24 * 4,
+              f"{before:.1f} MiB + {grown:.1f} MiB")
         line, sent, data = deaf[0]
         line.socket.setblocking(True)
         line.socket.settimeout(20)
@@ -155,7 +168,8 @@ def asking_for_info_is_cheap():
     keys."""
     with Daemon("--threads", "1") as daemon, daemon.resp() as c:
         n = 100000
-        thread = c.send_behind(b"".join(encode("CL.THROTTLE", f"k{i}", 0, 1, 36000) for i in range(n)))
+        thread = c.send_behind(b"".join(encode("CL.THROTTLE", f"k{i}", 0, 1, 36000)
+                                        for i in range(n)))
         c.take_bytes(n * len(b"*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:36000\r\n"))
         thread.join()
         check("it counts the keys", int(c.info()["keys"]) > n * 0.99, c.info()["keys"])
@@ -164,8 +178,8 @@ def asking_for_info_is_cheap():
         for _ in range(1000):
             c.read()
         thread.join()
-        check("a thousand INFOs, 100,000 keys, a fifth of a second", daemon.cpu_s() - used < 0.2 * ROOMY,
-              daemon.cpu_s() - used)
+        check("a thousand INFOs, 100,000 keys, a fifth of a second",
+              daemon.cpu_s() - used < 0.2 * ROOMY, daemon.cpu_s() - used)
 
 
 def half_closed_clients_are_answered():
@@ -202,11 +216,13 @@ def ten_thousand_idle_connections():
         for _ in range(n):
             lines.append(dial(daemon.addresses[0]))
         with daemon.resp() as c:
-            check(f"{n} connections are open", until(lambda: int(c.info()["connected_clients"]) == n + 1),
+            check(f"{n} connections are open",
+                  until(lambda: int(c.info()["connected_clients"]) == n + 1),
                   c.info()["connected_clients"])
         others_are_served(daemon, f"while {n} idle")
         grown = daemon.rss_mib() - before
-        check("an idle connection costs less than 2 KiB", grown * 1024 < 2 * n + 1024, f"{grown:.1f} MiB")
+        check("an idle connection costs less than 2 KiB", grown * 1024 < 2 * n + 1024,
+              f"{grown:.1f} MiB")
         some = random.Random(1).sample(lines, min(n, 500))
         for s in some:
             s.sendall(encode("PING"))
@@ -231,14 +247,16 @@ def storm(address, end, counts, at, seed):
             counts[at] += 1
             if rng.random() < 0.5:
                 s.send(rng.choice((encode("PING"), b"*1\r\n$4",
-                                    encode("WEIR.TAKE", "1/h", "k", 1, "WAIT", "forever"), b"GET /healthz HT")))
+                                    encode("WEIR.TAKE", "1/h", "k", 1, "WAIT", "forever"),
+                                   b"GET /healthz HT")))
 
 
 def a_storm_of_connects_and_resets():
     with Daemon("--threads", "2") as daemon:
         files, counts, before = daemon.files_open(), [0] * 4, daemon.rss_mib()
         end = time.monotonic() + STORM_S
-        threads = [threading.Thread(target=storm, args=(daemon.addresses[0], end, counts, i, i)) for i in range(4)]
+        threads = [threading.Thread(target=storm, args=(daemon.addresses[0], end, counts, i, i))
+                   for i in range(4)]
         for thread in threads:
             thread.start()
         slow, asked = 0.0, 0
@@ -249,16 +267,19 @@ def a_storm_of_connects_and_resets():
                 slow, asked = max(slow, time.monotonic() - began), asked + 1
         for thread in threads:
             thread.join()
-        print(f"{sum(counts)} connections reset in {STORM_S} s; meanwhile {asked} questions answered, "
+        print(f"{sum(counts)} connections reset in {STORM_S} s; meanwhile {asked} questions "
+              "answered, "
               f"the slowest after {slow * 1000:.0f} ms")
         check("thousands of resets", sum(counts) > 1000 * STORM_S, counts)
-        check("others are served in the storm", asked > 50 and slow < SERVED_WITHIN_S, (asked, slow))
+        check("others are served in the storm", asked > 50 and slow < SERVED_WITHIN_S,
+              (asked, slow))
         check("nothing stays open", until(lambda: daemon.files_open() <= files + 2),
               f"{files} -> {daemon.files_open()}")
-        check("memory stays", daemon.rss_mib() - before < 15, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
+        check("memory stays", daemon.rss_mib() - before < 15,
+              f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         with daemon.resp() as c:
-            check("no reply is delayed for clients that left", until(lambda: int(c.info()["delayed_replies"]) == 0),
-                  c.info()["delayed_replies"])
+            check("no reply is delayed for clients that left",
+                  until(lambda: int(c.info()["delayed_replies"]) == 0), c.info()["delayed_replies"])
 
 
 def a_full_table_of_files():
@@ -271,7 +292,7 @@ def a_full_table_of_files():
         time.sleep(0.5)
         check("it does not spin", daemon.cpu_s() - used < 0.3, daemon.cpu_s() - used)
         lines[0].sendall(encode("PING"))
-        expect("who is in is served", lines[0].recv(100), b"+PONG\r\n")
+        expect("a connected client is served", lines[0].recv(100), b"+PONG\r\n")
         for s in lines:
             s.close()
         check("when they leave, there is place again", until(lambda: answers(daemon), 10))
@@ -287,9 +308,12 @@ def everything_at_once():
             with daemon.resp() as c:
                 while time.monotonic() < end:
                     name = f"l{rng.randrange(4)}"
-                    c.ask("WEIR.LIMIT", "DEL", name) if rng.random() < 0.3 else \
-                        c.ask("WEIR.LIMIT", "SET", name, rng.choice(("10/s", "1k/s burst=5", "fixed-window 5/1s",
-                                                                      "pacer 100/s", "sliding-log 7/1s")))
+                    if rng.random() < 0.3:
+                        c.ask("WEIR.LIMIT", "DEL", name)
+                    else:
+                        limit = rng.choice(("10/s", "1k/s burst=5", "fixed-window 5/1s",
+                                            "pacer 100/s", "sliding-log 7/1s"))
+                        c.ask("WEIR.LIMIT", "SET", name, limit)
                     c.ask("WEIR.CLOCK", "ADVANCE", "7ms")
                     wrong.extend(r for r in [c.ask("WEIR.LIMIT", "LIST")] if b"stays" not in r)
 
@@ -299,14 +323,16 @@ def everything_at_once():
                 with daemon.resp() as c:
                     sent = 0
                     for _ in range(rng.randrange(1, 60)):
-                        limit = rng.choice(("stays", "l0", "l1", "l2", "l3", f"{rng.randrange(1, 900)}/s"))
+                        limit = rng.choice(("stays", "l0", "l1", "l2", "l3",
+                                            f"{rng.randrange(1, 900)}/s"))
                         wait = rng.choice(((), (), ("WAIT", "50ms"),
                                             ("RESERVE", "1s", "AS", f"r{rng.randrange(5)}")))
                         c.send(*rng.choice((("WEIR.TAKE", limit, f"k{rng.randrange(9)}", 1, *wait),
                                              ("CL.THROTTLE", "k", rng.randrange(2000), 5, 1),
                                              ("WEIR.CANCEL", f"r{rng.randrange(5)}"),
                                              ("WEIR.TAKEALL", 2, limit, "a", 1, "stays", "b", 1),
-                                             ("WEIR.RESET", limit, "k1"), ("WEIR.REFUND", limit, "k2", 3))))
+                                             ("WEIR.RESET", limit, "k1"),
+                                            ("WEIR.REFUND", limit, "k2", 3))))
                         sent += 1
                     if rng.random() < 0.7:
                         wrong.extend(r for _ in range(sent) if isinstance(r := c.read(), Error)
@@ -322,14 +348,16 @@ def everything_at_once():
         check("nothing is answered but what may be", not wrong, wrong[:3])
         others_are_served(daemon, "after that")
         with daemon.resp() as c:
-            check("no reply is delayed for clients that left", until(lambda: int(c.info()["delayed_replies"]) == 0),
-                  c.info()["delayed_replies"])
+            check("no reply is delayed for clients that left",
+                  until(lambda: int(c.info()["delayed_replies"]) == 0), c.info()["delayed_replies"])
             check("no connection is left", until(lambda: int(c.info()["connected_clients"]) == 1),
                   c.info()["connected_clients"])
 
 
 if __name__ == "__main__":
     sys.exit(play("faults", [
-        hostile_bytes_end_their_connection_only, forged_http_smuggles_no_commands, noise_does_no_harm, slow_writers,
+        hostile_bytes_end_their_connection_only, forged_http_smuggles_no_commands,
+        noise_does_no_harm, slow_writers,
         readers_that_never_read, half_closed_clients_are_answered, asking_for_info_is_cheap,
-        ten_thousand_idle_connections, a_storm_of_connects_and_resets, a_full_table_of_files, everything_at_once]))
+        ten_thousand_idle_connections, a_storm_of_connects_and_resets, a_full_table_of_files,
+        everything_at_once]))

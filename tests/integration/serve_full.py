@@ -10,8 +10,9 @@ from daemon import WEIR, Daemon, Error, check, encode, expect, play, until
 
 CROWD = 3000
 TINY = ("--max-keys", "1", "--threads", "2")
-FULL = re.compile(r"^weir: limit (\S+): full: live keys that lost their place: ([\d,]+); "
-                  r"requests refused for what such keys owe: ([\d,]+) \(docs/guide/store\.md, .*\)$", re.MULTILINE)
+FULL = re.compile(r"^limit (\S+): full: live keys that lost their place: ([\d,]+); "
+                  r"requests refused for what such keys owe: ([\d,]+) \(docs/guide/store\.md, "
+                  r".*\)$", re.MULTILINE)
 
 
 def flood(c, limit, prefix="f", n=CROWD):
@@ -31,6 +32,11 @@ def of_limit(c, name):
     return {k: int(v) for k, v in (pair.split("=") for pair in info(c)[f"limit_{name}"].split(","))}
 
 
+def lines_of(daemon):
+    """What the log says about full limits."""
+    return FULL.findall("\n".join(daemon.messages()))
+
+
 def numbers(line):
     return tuple(int(n.replace(",", "")) for n in line[1:])
 
@@ -38,21 +44,28 @@ def numbers(line):
 def room_is_told_at_the_start_and_at_set():
     with Daemon("--max-keys", "1M", "--limit", "api=10/s", "--limit", "big=sliding-log 100/1m",
                 "--limit", "own=10/s keys=200k") as daemon, daemon.resp() as c, daemon.http() as h:
-        for line in ("weir: limit api: room for 800,000 keys of 16 bytes",
-                     "weir: limit own: room for 200,000 keys of 16 bytes"):
-            check(f"the log has '{line}'", until(lambda l=line: l in daemon.log().splitlines()), daemon.log())
-        check("and that of a large state", re.search(r"limit big: room for [\d,]+ keys of 816 bytes", daemon.log()),
+        for line in ("limit api: room for 800,000 keys of 16 bytes",
+                     "limit own: room for 200,000 keys of 16 bytes"):
+            check(f"the log has '{line}'", until(lambda l=line: l in daemon.messages()),
+                  daemon.log())
+        check("and that of a large state",
+              re.search(r"limit big: room for [\d,]+ keys of 816 bytes", daemon.log()),
               daemon.log())
         c.ask("WEIR.LIMIT", "SET", "new", "20/s")
-        check("SET says it too", until(lambda: "limit new: room for 400,000 keys of 16 bytes" in daemon.log()),
+        check("SET says it too",
+              until(lambda: "limit new: room for 400,000 keys of 16 bytes" in daemon.log()),
               daemon.log())
-        expect("INFO has the room", (of_limit(c, "api")["room"], of_limit(c, "own")["room"]), (400000, 200000))
+        expect("INFO has the room", (of_limit(c, "api")["room"], of_limit(c, "own")["room"]),
+               (400000, 200000))
         expect("and the bytes of a key", of_limit(c, "big")["state_bytes"], 816)
         got = json.loads(h.ask("GET", "/v1/limits/own").body)
-        expect("HTTP has the same", got, {"name": "own", "limit": "token-bucket 10/s keys=200000", "room": 200000,
-                                          "state_bytes": 16, "evicted": 0, "overflow_decisions": 0,
-                                          "overflow_refusals": 0})
-        expect("of all limits", [l["room"] for l in json.loads(h.ask("GET", "/v1/limits").body)["limits"] if l["name"] == "api"],
+        expect("HTTP has the same", got,
+               {"name": "own", "limit": "token-bucket 10/s keys=200000", "room": 200000,
+                "state_bytes": 16, "evicted": 0, "overflow_decisions": 0,
+                "overflow_refusals": 0, "shadow_denied": 0})
+        expect("of all limits",
+               [l["room"] for l in json.loads(h.ask("GET", "/v1/limits").body)["limits"]
+                if l["name"] == "api"],
                [400000])
 
 
@@ -62,7 +75,8 @@ def names_are_escaped():
 
 
 def a_flood_is_counted_and_told_once_a_minute():
-    with Daemon(*TINY, "--limit", "api=token-bucket 1/h burst=1", "--limit", "calm=sliding-counter 5/h") as daemon, \
+    with Daemon(*TINY, "--limit", "api=token-bucket 1/h burst=1", "--limit",
+                "calm=sliding-counter 5/h") as daemon, \
             daemon.resp() as c:
         replies = flood(c, "api")
         check("some are refused by what others owe", 0 < sum(r[0] for r in replies) < CROWD)
@@ -72,20 +86,24 @@ def a_flood_is_counted_and_told_once_a_minute():
         check("and decisions", got["overflow_refusals"] <= got["overflow_decisions"] <= CROWD, got)
         calm = of_limit(c, "calm")
         expect("none of them is another's", calm["evicted"] + calm["overflow_decisions"], 0)
-        check("totals", until(lambda: int(info(c)["overflow_refusals"]) == got["overflow_refusals"]), info(c))
-        check("the log says that it is full", until(lambda: FULL.search(daemon.log())), daemon.log())
-        first = FULL.findall(daemon.log())
+        check("totals",
+              until(lambda: int(info(c)["overflow_refusals"]) == got["overflow_refusals"]), info(c))
+        check("the log says that it is full", until(lambda: lines_of(daemon)),
+              daemon.log())
+        first = lines_of(daemon)
         expect("of that limit alone", [line[0] for line in first], ["api"])
         flood(c, "api", "g")
         flood(c, "api", "h")
-        check("and not again in this minute", not until(lambda: len(FULL.findall(daemon.log())) > 1, 1), daemon.log())
+        check("and not again in this minute",
+              not until(lambda: len(lines_of(daemon)) > 1, 1), daemon.log())
         last = of_limit(c, "api")
         c.ask("WEIR.CLOCK", "ADVANCE", "61s")
-        check("but in the next", until(lambda: len(FULL.findall(daemon.log())) == 2), daemon.log())
-        sums = [sum(n) for n in zip(*map(numbers, FULL.findall(daemon.log())))]
+        check("but in the next", until(lambda: len(lines_of(daemon)) == 2), daemon.log())
+        sums = [sum(n) for n in zip(*map(numbers, lines_of(daemon)))]
         expect("by what came since", sums, [last["evicted"], last["overflow_refusals"]])
         c.ask("WEIR.CLOCK", "ADVANCE", "61s")
-        check("nothing new is nothing to say", not until(lambda: len(FULL.findall(daemon.log())) > 2, 1), daemon.log())
+        check("nothing new is nothing to say",
+              not until(lambda: len(lines_of(daemon)) > 2, 1), daemon.log())
 
 
 def many_full_limits_are_a_few_lines():
@@ -95,63 +113,93 @@ def many_full_limits_are_a_few_lines():
         for name in names:
             flood(c, name, n=300)
         check("all are full", all(of_limit(c, name)["overflow_refusals"] for name in names))
-        check("twenty are told", until(lambda: len(FULL.findall(daemon.log())) == 20), daemon.log())
-        check("and no more in this minute", not until(lambda: len(FULL.findall(daemon.log())) > 20, 1))
+        check("twenty are told", until(lambda: len(lines_of(daemon)) == 20), daemon.log())
+        check("and no more in this minute",
+              not until(lambda: len(lines_of(daemon)) > 20, 1))
         c.ask("WEIR.CLOCK", "ADVANCE", "1m")
-        check("the others in the next", until(lambda: {l[0] for l in FULL.findall(daemon.log())} == set(names)),
-              daemon.log())
+        check("the others in the next",
+              until(lambda: {l[0] for l in lines_of(daemon)} == set(names)), daemon.log())
 
 
 def http_says_overflow():
-    with Daemon(*TINY, "--limit", "api=token-bucket 1/h burst=1") as daemon, daemon.resp() as c, daemon.http() as h:
+    with Daemon(*TINY, "--limit", "api=token-bucket 1/h burst=1") as daemon, daemon.resp() as c, \
+            daemon.http() as h:
         fresh = json.loads(h.ask("GET", "/v1/peek?limit=api&key=x").body)
-        check("a key that has a place says nothing of it", "overflow" not in fresh, fresh)
+        check("a key that has a place is not marked", fresh["overflow"] is False, fresh)
         flood(c, "api")
         got = [json.loads(h.ask("GET", f"/v1/peek?limit=api&key=n{i}").body) for i in range(50)]
         marked = [v for v in got if v.get("overflow") is True]
         check("those without one do", len(marked) > 25, got[:3])
-        check("and nothing else is marked", all("overflow" not in v for v in got if v not in marked))
+        check("and nothing else is marked",
+              all("overflow" not in v for v in got if v not in marked))
         refused = next(i for i, v in enumerate(got) if v in marked and not v["allowed"])
         reply = h.ask("GET", f"/v1/take?limit=api&key=n{refused}")
-        expect("a refusal is one of the limit's", (reply.status, json.loads(reply.body)["reason"]), (429, "LIMITED"))
+        expect("a refusal is one of the limit's", (reply.status, json.loads(reply.body)["reason"]),
+               (429, "LIMITED"))
 
 
 def full_deny_and_allow():
-    for flags, text in ((("--full", "deny"), "token-bucket 1/h burst=1"), ((), "token-bucket 1/h burst=1 full=deny")):
-        with Daemon(*TINY, *flags, "--limit", f"api={text}") as daemon, daemon.resp() as c, daemon.http() as h:
+    for flags, text in ((("--full", "deny"), "token-bucket 1/h burst=1"),
+                        ((), "token-bucket 1/h burst=1 full=deny")):
+        with Daemon(*TINY, *flags, "--limit", f"api={text}") as daemon, daemon.resp() as c, \
+                daemon.http() as h:
             granted = sum(r[0] for r in flood(c, "api"))
             check(f"{flags or text}: newcomers are refused", 0 < granted < CROWD // 2, granted)
             expect("and counted", int(info(c)["refused_full"]) + granted, CROWD)
-            refused = [r for r in (h.ask("GET", f"/v1/take?limit=api&key=n{i}") for i in range(20)) if r.status != 200]
-            check("over HTTP by 503", refused and all(r.status == 503 for r in refused), [r.status for r in refused])
+            refused = [r for r in (h.ask("GET", f"/v1/take?limit=api&key=n{i}") for i in range(20))
+                       if r.status != 200]
+            check("over HTTP by 503", refused and all(r.status == 503 for r in refused),
+                  [r.status for r in refused])
             verdict = json.loads(refused[0].body)
             expect("with the reason", verdict["reason"], "FULL")
-            check("and when to come back", verdict["retry_after_ms"] > 0 and int(refused[0].headers["retry-after"]) > 0,
+            check("and when to come back",
+                  verdict["retry_after_ms"] > 0 and int(refused[0].headers["retry-after"]) > 0,
                   verdict)
             expect("in /v1/auth too", h.ask("GET", "/v1/auth/api?key=n0").status, 503)
             expect("no key lost its place", of_limit(c, "api")["evicted"], 0)
-    for flags, text in ((("--full", "allow"), "token-bucket 1/h burst=1"), ((), "token-bucket 1/h burst=1 full=allow")):
-        with Daemon(*TINY, *flags, "--limit", f"api={text}") as daemon, daemon.resp() as c, daemon.http() as h:
+    for flags, text in ((("--full", "allow"), "token-bucket 1/h burst=1"),
+                        ((), "token-bucket 1/h burst=1 full=allow")):
+        with Daemon(*TINY, *flags, "--limit", f"api={text}") as daemon, daemon.resp() as c, \
+                daemon.http() as h:
             expect(f"{flags or text}: newcomers pass", sum(r[0] for r in flood(c, "api")), CROWD)
             check("and are counted as such", int(info(c)["allowed_full"]) > CROWD // 2)
-            reasons = {json.loads(h.ask("GET", f"/v1/take?limit=api&key=n{i}").body)["reason"] for i in range(20)}
+            reasons = {json.loads(h.ask("GET", f"/v1/take?limit=api&key=n{i}").body)["reason"]
+                       for i in range(20)}
             check("the reason says so", "FULL" in reasons, reasons)
-    with Daemon(*TINY, "--full", "deny", "--limit", "api=token-bucket 1/h burst=1 full=evict") as daemon, \
+    with Daemon(*TINY, "--full", "deny", "--limit",
+                "api=token-bucket 1/h burst=1 full=evict") as daemon, \
             daemon.resp() as c:
         flood(c, "api")
-        check("full=evict of a limit is stronger than --full deny", of_limit(c, "api")["evicted"] > 0)
-        check("literals have no cells: refused", sum(r[0] for r in flood(c, "token-bucket 1/h burst=1")) < CROWD // 2)
+        check("full=evict of a limit is stronger than --full deny",
+              of_limit(c, "api")["evicted"] > 0)
+        check("literals have no cells: refused",
+              sum(r[0] for r in flood(c, "token-bucket 1/h burst=1")) < CROWD // 2)
+
+
+def what_counts_nothing_needs_no_room():
+    for full in ("deny", "allow", "evict"):
+        with Daemon(*TINY, "--full", full, "--limit", "api=token-bucket 1/h burst=1", "--limit",
+                    "open=unlimited", "--limit", "shut=0/s") as daemon, daemon.resp() as c:
+            flood(c, "api")
+            expect(f"--full {full}: unlimited grants", {r[0] for r in flood(c, "open")}, {1})
+            expect(f"--full {full}: 0/s refuses", {(r[0], r[3]) for r in flood(c, "shut")},
+                   {(0, -1)})
+            expect("neither has evicted a key",
+                   [of_limit(c, name)["evicted"] for name in ("open", "shut")], [0, 0])
 
 
 def an_evicted_key_owes_what_it_owed_until_it_is_reset():
     with Daemon(*TINY, "--limit", "api=token-bucket 2/h burst=2") as daemon, daemon.resp() as c:
         for i in range(20):
-            expect("used up", [c.ask("WEIR.TAKE", "api", f"a{i}", 2)[0], c.ask("WEIR.TAKE", "api", f"a{i}")[0]][1], 0)
+            expect("used up",
+                   [c.ask("WEIR.TAKE", "api", f"a{i}", 2)[0],
+                    c.ask("WEIR.TAKE", "api", f"a{i}")[0]][1], 0)
         flood(c, "api")
         for i in range(20):
             expect("a peek at it", c.ask("WEIR.PEEK", "api", f"a{i}")[0], 0)
             expect("a take", c.ask("WEIR.TAKE", "api", f"a{i}")[0], 0)
-            expect("a refund gives back no more than it took", c.ask("WEIR.REFUND", "api", f"a{i}", 5) in (0, 2), True)
+            expect("a refund gives back no more than it took",
+                   c.ask("WEIR.REFUND", "api", f"a{i}", 5) in (0, 2), True)
         for i in range(20):
             expect("a reset", c.ask("WEIR.RESET", "api", f"a{i}"), "OK")
             expect("makes it fresh", c.ask("WEIR.TAKE", "api", f"a{i}", 2)[0], 1)
@@ -159,25 +207,34 @@ def an_evicted_key_owes_what_it_owed_until_it_is_reset():
 
 
 def too_many_keys_are_an_error():
-    for flags, want in ((("--limit", "a=10/s", "--limit", "b=10/s keys=1001"), ("keys=1001", "room for 1000 keys")),
+    for flags, want in ((("--limit", "a=10/s", "--limit", "b=10/s keys=1001"),
+                         ("keys=1001", "room for 1000 keys")),
                         (("--limit", "a=10/s keys=100M"), ("100000000 keys of 16 bytes", "bytes")),
-                        (("--limit", "a=10/s keys=600", "--limit", "b=10/s keys=500"), ("keys=500", "reserved 600"))):
-        run = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--max-keys", "1000", *flags],
+                        (("--limit", "a=10/s keys=600", "--limit", "b=10/s keys=500"),
+                         ("keys=500", "reserved 600"))):
+        run = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--max-keys", "1000",
+                              *flags],
                              capture_output=True, text=True, timeout=20, check=False)
         expect(f"{flags[-1]}: the command line is wrong", run.returncode, 2)
         check("both numbers are told", all(word in run.stderr for word in want), run.stderr)
         check("in one line", run.stderr.count("\n") == 1, run.stderr)
-    with Daemon("--max-keys", "1000", "--limit", "a=10/s keys=600") as daemon, daemon.resp() as c, daemon.http() as h:
+    with Daemon("--max-keys", "1000", "--limit", "a=10/s keys=600") as daemon, daemon.resp() as c, \
+            daemon.http() as h:
         reply = c.ask("WEIR.LIMIT", "SET", "b", "10/s keys=500")
         check("SET says no", isinstance(reply, Error) and "room for 1000 keys" in reply, reply)
         reply = h.ask("PUT", "/v1/limits/b", b"10/s keys=500")
-        check("and so does PUT", reply.status == 503 and b"keys=500" in reply.body, (reply.status, reply.body))
-    run = subprocess.run([WEIR, "serve", "--full", "perhaps"], capture_output=True, text=True, timeout=20, check=False)
-    expect("--full has three words", (run.returncode, "evict, deny or allow" in run.stderr), (2, True))
+        check("and so does PUT", reply.status == 503 and b"keys=500" in reply.body,
+              (reply.status, reply.body))
+    run = subprocess.run([WEIR, "serve", "--full", "perhaps"], capture_output=True, text=True,
+                         timeout=20, check=False)
+    expect("--full has three words", (run.returncode, "evict, deny or allow" in run.stderr),
+           (2, True))
 
 
 if __name__ == "__main__":
     sys.exit(play("full stores", [
-        room_is_told_at_the_start_and_at_set, names_are_escaped, a_flood_is_counted_and_told_once_a_minute,
+        room_is_told_at_the_start_and_at_set, names_are_escaped,
+        a_flood_is_counted_and_told_once_a_minute,
         many_full_limits_are_a_few_lines, http_says_overflow, full_deny_and_allow,
+        what_counts_nothing_needs_no_room,
         an_evicted_key_owes_what_it_owed_until_it_is_reset, too_many_keys_are_an_error]))

@@ -21,7 +21,8 @@ def another_daemon_deletes_a_limit_and_sets_it_again():
         second_store = ("--store", f"file:{first.folder}/state")
         with Daemon(*second_store) as second, first.resp() as a, second.resp() as b:
             a.ask("WEIR.LIMIT", "SET", "gone", "fixed-window 10/1h")
-            expect("both know it", [a.ask("WEIR.TAKE", "gone", "k")[0], b.ask("WEIR.TAKE", "gone", "k")[0]], [1, 1])
+            expect("both know it",
+                   [a.ask("WEIR.TAKE", "gone", "k")[0], b.ask("WEIR.TAKE", "gone", "k")[0]], [1, 1])
             b.ask("WEIR.LIMIT", "DEL", "gone")
             a.send_bytes(encode("PING") + encode("WEIR.TAKE", "gone", "k") * 3 + encode("PING"))
             said = [a.read() for _ in range(5)]
@@ -29,12 +30,14 @@ def another_daemon_deletes_a_limit_and_sets_it_again():
                   all(isinstance(x, Error) and "no such limit" in x for x in said[1:4]), said)
             expect("nor is it listed", a.ask("WEIR.LIMIT", "LIST"), [])
             b.ask("WEIR.LIMIT", "SET", "gone", "fixed-window 3/1h")
-            expect("one of the same name is another", a.ask("WEIR.TAKE", "gone", "k")[:3], [1, 3, 2])
+            expect("one of the same name is another", a.ask("WEIR.TAKE", "gone", "k")[:3],
+                   [1, 3, 2])
             expect("and listed", a.ask("WEIR.LIMIT", "LIST"), [b"gone", b"fixed-window 3/h"])
 
 
 def limits_change_while_pipelines_name_unknown_ones():
-    with Daemon("--store", "file:DIR/state", "--threads", "2", "--limit", "a=1000000/s", manual=False) as daemon:
+    with Daemon("--store", "file:DIR/state", "--threads", "2", "--limit", "a=1000000/s",
+                manual=False) as daemon:
         end = time.monotonic() + 1.5
         batch = (encode("WEIR.TAKE", "a", "k") + encode("WEIR.TAKE", "nosuch", "k")
                  + encode("WEIR.TAKEALL", 2, "a", "k", 1, "nosuch", "k", 1)) * 50
@@ -64,7 +67,8 @@ def thousands_wait_for_keys_of_a_window():
     with Daemon("--threads", "2", "--limit", "w=fixed-window 1/1s", manual=False) as daemon:
         crowd, n = [daemon.resp() for _ in range(5)], 1000
         for i, c in enumerate(crowd):
-            c.send_bytes(b"".join(encode("WEIR.TAKE", "w", f"{i}-{k}") + encode("WEIR.TAKE", "w", f"{i}-{k}", 1, "WAIT", "20s")
+            c.send_bytes(b"".join(encode("WEIR.TAKE", "w", f"{i}-{k}")
+                                  + encode("WEIR.TAKE", "w", f"{i}-{k}", 1, "WAIT", "20s")
                                   for k in range(n)))
         worst = 0
         with daemon.resp() as c:
@@ -85,7 +89,8 @@ def invented_limits_cost_no_memory():
         crowd = [daemon.resp() for _ in range(40)]
         daemon.signal(19)                            # all of it has arrived when it wakes up
         for i, c in enumerate(crowd):
-            c.send_bytes(b"".join(encode("CL.THROTTLE", "k", 10, 1 + i * 1000 + k, 60) for k in range(600)))
+            c.send_bytes(b"".join(encode("CL.THROTTLE", "k", 10, 1 + i * 1000 + k, 60)
+                                  for k in range(600)))
         daemon.signal(18)
         for c in crowd:
             for _ in range(600):
@@ -95,7 +100,7 @@ def invented_limits_cost_no_memory():
             c.close()
 
 
-def a_denial_is_one_though_no_seat_is_free():
+def a_denial_is_one_while_no_reply_can_be_delayed():
     with Daemon("--max-delayed", "1", "--limit", "w=fixed-window 1/1m") as daemon:
         with daemon.resp() as holder, daemon.resp() as c, daemon.http() as h:
             holder.send("WEIR.TAKE", "pacer 1/s", "x", 1)
@@ -104,14 +109,16 @@ def a_denial_is_one_though_no_seat_is_free():
             c.ask("WEIR.TAKE", "w", "k")
             expect("without patience", c.ask("WEIR.TAKE", "w", "k", 1, "AS", "n")[0], 0)
             expect("with too little", c.ask("WEIR.TAKE", "w", "k", 1, "WAIT", "1s")[0], 0)
-            check("with enough it is an error", isinstance(c.ask("WEIR.TAKE", "w", "k", 1, "WAIT", "2m"), Error))
+            check("with enough it is an error",
+                  isinstance(c.ask("WEIR.TAKE", "w", "k", 1, "WAIT", "2m"), Error))
             expect("to a proxy", h.ask("GET", "/v1/auth/w?key=k").status, 429)
 
 
 def a_reservation_outlives_the_cache_of_literals():
     with Daemon() as daemon, daemon.resp() as c:
         c.ask("WEIR.TAKE", "pacer 1/s", "k")
-        expect("reserved", c.ask("WEIR.TAKE", "pacer 1/s", "k", 1, "RESERVE", "60s", "AS", "x")[0], 1)
+        expect("reserved", c.ask("WEIR.TAKE", "pacer 1/s", "k", 1, "RESERVE", "60s", "AS", "x")[0],
+               1)
         for i in range(600):
             c.ask("WEIR.TAKE", f"fixed-window {i + 1}/1h", "k")
         expect("and given back", c.ask("WEIR.CANCEL", "x"), 1)
@@ -122,13 +129,14 @@ def a_reservation_outlives_the_cache_of_literals():
 def answers_do_not_shift_when_a_client_half_closes():
     with Daemon() as daemon, daemon.resp() as c:
         c.ask("WEIR.TAKE", "pacer 1/s", "k")
-        c.send_bytes(encode("ECHO", "first") + encode("WEIR.TAKE", "pacer 1/s", "k", 1, "WAIT", "9s") + encode("PING"))
+        c.send_bytes(encode("ECHO", "first")
+                     + encode("WEIR.TAKE", "pacer 1/s", "k", 1, "WAIT", "9s") + encode("PING"))
         expect("what was before it", c.read(), b"first")
         c.socket.shutdown(socket.SHUT_WR)
         expect("nothing behind it", c.rest(), b"")
 
 
-def who_leaves_gives_windows_back_too():
+def a_client_that_leaves_gives_windows_back_too():
     limit = "pacer 1/s + fixed-window 3/1h"
     with Daemon() as daemon, daemon.resp() as c:
         c.ask("WEIR.TAKE", limit, "k")
@@ -139,7 +147,7 @@ def who_leaves_gives_windows_back_too():
               until(lambda: c.ask("WEIR.PEEK", limit, "k", 2, "RESERVE", "forever")[0] == 1))
 
 
-def who_has_no_patience_stands_in_no_line():
+def a_take_without_patience_joins_no_wait_list():
     with Daemon("--limit", "w=fixed-window 1/1m") as daemon:
         with daemon.resp() as holder, daemon.http() as h:
             holder.ask("WEIR.TAKE", "w", "k")
@@ -168,7 +176,7 @@ def change(n, name="api"):
     return encode("WEIR.LIMIT", "SET", name, "fixed-window 5/1m" if n % 2 else "sliding-log 5/1m")
 
 
-def a_log_that_is_not_read_stops_nobody():
+def a_log_that_is_not_read_stops_no_client():
     reads, writes = os.pipe()
     fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)
     with Daemon("--threads", "2", "--limit", "api=10/s", manual=False, stderr=writes) as daemon:
@@ -178,7 +186,8 @@ def a_log_that_is_not_read_stops_nobody():
             for n in range(2000):
                 c.send_bytes(change(n, f"n{n // 8 % 100}"))
             expect("2000 changes are answered", [c.read() for _ in range(2000)], ["OK"] * 2000)
-        expect("others are served", [other.ask("WEIR.TAKE", "api", "k")[0] for other in crowd], [1] * 4)
+        expect("others are served", [other.ask("WEIR.TAKE", "api", "k")[0] for other in crowd],
+               [1] * 4)
         with daemon.resp() as c:
             expect("and newcomers", c.ask("PING"), "PONG")
         until_lines_are_too_many(daemon)
@@ -225,7 +234,8 @@ def the_log_is_not_flooded():
         c.send_bytes(b"".join(change(n) for n in range(many)))
         check(f"{many} changes of one limit", all(c.read() == "OK" for _ in range(many)))
         took = time.monotonic() - began
-        check("and the log says how many were dropped", until(lambda: "log lines dropped: repeated within a second" in daemon.log()))
+        check("and the log says how many were dropped",
+              until(lambda: "log lines dropped: repeated within a second" in daemon.log()))
         lines = daemon.log().count("limit 'api' has another algorithm")
         check("are a line a second", 1 <= lines <= took + 3, f"{lines} lines in {took:.1f} s")
         began, before = time.monotonic(), daemon.log().count("\n")
@@ -237,8 +247,12 @@ def the_log_is_not_flooded():
 
 if __name__ == "__main__":
     sys.exit(play("what clients do to each other", [
-        another_daemon_deletes_a_limit_and_sets_it_again, limits_change_while_pipelines_name_unknown_ones,
-        thousands_wait_for_keys_of_a_window, invented_limits_cost_no_memory, a_denial_is_one_though_no_seat_is_free,
-        a_reservation_outlives_the_cache_of_literals, answers_do_not_shift_when_a_client_half_closes,
-        who_leaves_gives_windows_back_too, who_has_no_patience_stands_in_no_line,
-        unfinished_requests_are_bounded_together, a_log_that_is_not_read_stops_nobody, the_log_is_not_flooded]))
+        another_daemon_deletes_a_limit_and_sets_it_again,
+        limits_change_while_pipelines_name_unknown_ones,
+        thousands_wait_for_keys_of_a_window, invented_limits_cost_no_memory,
+        a_denial_is_one_while_no_reply_can_be_delayed,
+        a_reservation_outlives_the_cache_of_literals,
+        answers_do_not_shift_when_a_client_half_closes,
+        a_client_that_leaves_gives_windows_back_too, a_take_without_patience_joins_no_wait_list,
+        unfinished_requests_are_bounded_together, a_log_that_is_not_read_stops_no_client,
+        the_log_is_not_flooded]))

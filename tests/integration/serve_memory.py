@@ -20,7 +20,8 @@ MIB = 1 << 20
 BUDGET = 96                                # MiB
 BOUNDED = ("--max-memory", f"{BUDGET}MiB", "--threads", "2")
 FEW = ("--max-keys", "2000")
-SIZES = sorted({max(1, (size << doubling) // 32) for doubling in range(15) for size in (4, 5, 6, 7)} - {1})
+SIZES = sorted({max(1, (size << doubling) // 32) for doubling in range(15)
+                for size in (4, 5, 6, 7)} - {1})
 
 
 # ---- Asking ------------------------------------------------------------------------------------
@@ -76,7 +77,8 @@ def users_try(daemon, what, users=1000, tries=20):
     with daemon.resp() as c:
         said = takes(c, "login", [f"user{i}" for i in range(users)] * tries)
         each = [sum(said[i::users]) for i in range(users)]
-        check(f"{what}: no key is granted more than five", max(each) <= 5, collections.Counter(each))
+        check(f"{what}: no key is granted more than five", max(each) <= 5,
+              collections.Counter(each))
         check(f"{what}: and most users are served", sum(each) >= users * 5 * 0.9, sum(each))
 
 
@@ -103,10 +105,10 @@ def nor_in_a_file_that_was_closed():
             memory_is_bounded(after, "a file")
 
 
-def who_has_used_up_a_limit_is_not_forgotten():
+def a_client_that_used_up_a_limit_is_not_forgotten():
     """After one and a half times max-keys all of them were fresh."""
-    for limit in ("fixed-window 5/1m", "sliding-log 5/1m", "sliding-window 5/1m", "sliding-counter 5/1m",
-                  "token-bucket 5/1m", "leaky-bucket 5/1m"):
+    for limit in ("fixed-window 5/1m", "sliding-log 5/1m", "sliding-window 5/1m",
+                  "sliding-counter 5/1m", "token-bucket 5/1m", "leaky-bucket 5/1m"):
         with Daemon(*BOUNDED, *FEW, "--limit", f"it={limit}", *LOGIN) as daemon, daemon.resp() as c:
             victims = [f"victim{i}" for i in range(8)]
             got = sum(takes(c, "it", victims, 5))
@@ -116,13 +118,14 @@ def who_has_used_up_a_limit_is_not_forgotten():
             memory_is_bounded(daemon, limit)
 
 
-def a_colliding_key_frees_nobody():
+def a_colliding_key_frees_no_other_key():
     """Five takes of root, and one of a key that shares its bucket: 424,600 grants in 5 s."""
     with Daemon(*BOUNDED, *FEW, *LOGIN) as daemon, daemon.resp() as c:
         takes(c, "signup", [f"flood{i}" for i in range(4000)])
         grants, found = sum(takes(c, "login", ["root"] * 6)), "flood0"
         for key in (f"x{i}" for i in range(1000)):
-            if granted(ask_all(c, [("WEIR.TAKE", "signup", key), ("WEIR.TAKE", "login", "root")]))[1]:
+            if (granted(ask_all(c, [("WEIR.TAKE", "signup", key),
+                                    ("WEIR.TAKE", "login", "root")]))[1]):
                 grants, found = grants + 1, key
                 break
         turn = [("WEIR.TAKE", "login", "root")] * 5 + [("WEIR.TAKE", "signup", found)]
@@ -161,13 +164,15 @@ def looking_makes_nothing():
         said = {h.ask("GET", f"/v1/auth/sliding-log%20{n}%2F366d?key=k&cost={n}",
                       headers={"Sec-Fetch-Site": "cross-site"}).status for n in SIZES}
         expect("an image of a page elsewhere is refused", said & {200, 204}, set())
-        check("no table was made", daemon.status("VmHWM") / 1024 - before < 2 * ROOMY, daemon.status("VmHWM") / 1024)
+        check("no table was made", daemon.status("VmHWM") / 1024 - before < 2 * ROOMY,
+              daemon.status("VmHWM") / 1024)
         memory_is_bounded(daemon, "peeks")
 
 
 def a_file_stays_as_large_as_it_is():
     """58 peeks, 3 KB, made 53 MB of disk 13,591 MB."""
-    with Daemon(*BOUNDED, "--max-keys", "20000", "--limit", "a=10/s", "--store", "file:DIR/store") as daemon:
+    with Daemon(*BOUNDED, "--max-keys", "20000", "--limit", "a=10/s", "--store",
+                "file:DIR/store") as daemon:
         path = os.path.join(daemon.folder, "store")
         size = os.stat(path).st_blocks
         with daemon.resp() as c:
@@ -208,7 +213,8 @@ def sixteen_terms(i):
 def all_at_once():
     """Names, keys of 64 KiB that wait, requests that never end, batches of literals, and invented
     keys."""
-    names = b"".join(encode("WEIR.TAKE", "p", "k", 1, "RESERVE", "forever", "AS", f"{n:0200d}") for n in range(500))
+    names = b"".join(encode("WEIR.TAKE", "p", "k", 1, "RESERVE", "forever", "AS", f"{n:0200d}")
+                     for n in range(500))
     waits = encode("WEIR.TAKE", "p", "k" * 65000, 1, "WAIT", "forever") * 8
     part = b"*2\r\n$4\r\nECHO\r\n$900000\r\n" + b"x" * 200000
     batch = json.dumps([{"limit": sixteen_terms(i), "key": "k"} for i in range(1000)])
@@ -217,7 +223,8 @@ def all_at_once():
         for i, one in enumerate(crowd):
             one.send_behind((names, waits, part)[i % 3])
         with daemon.http() as h, contextlib.suppress(ConnectionError):
-            check("a batch is answered, or there is no room", h.ask("POST", "/v1/take", batch).status in (200, 503))
+            check("a batch is answered, or there is no room",
+                  h.ask("POST", "/v1/take", batch).status in (200, 503))
         takes(c, "signup", [f"flood{i}" for i in range(50000)])
         takes(c, "sliding-log 100/366d", [f"flood{i}" for i in range(5000)], 100)
         memory_is_bounded(daemon, "all at once")
@@ -238,33 +245,46 @@ def refuses_to_start(what, words, *flags):
 
 
 def too_little_memory_is_an_error_at_the_start():
-    refuses_to_start("not even for limits", ["--max-memory", "16777216", "12582912 bytes", "256 limits", "16594992"],
-                     "--max-memory", "16MiB")
+    refuses_to_start("less than the least", ["--max-memory '23MiB'", "24MiB or more"],
+                     "--max-memory", "23MiB")
+    refuses_to_start("not even for limits",
+                     ["--max-memory", "25165824", "9437184 bytes", "256 limits", "16594992"],
+                     "--max-memory", "24MiB", "--limit", "a=10/s store=redis://127.0.0.1:1")
+    with Daemon("--max-memory", "24MiB", "--limit", "a=10/s") as daemon, daemon.resp() as c:
+        expect("the least that is accepted is enough", c.ask("WEIR.TAKE", "a", "k")[0], 1)
     refuses_to_start("not for so many keys", ["--limit a=", "1000000 keys of 16 bytes", "are left"],
                      "--max-memory", "32MiB", "--limit", "a=10/s keys=1000000")
     refuses_to_start("not for so large ones", ["--limit b=", "20 keys of 524288 bytes", "are left"],
-                     "--max-memory", "32MiB", "--limit", "a=10/s", "--limit", "b=sliding-log 60000/1d keys=20")
+                     "--max-memory", "32MiB", "--limit", "a=10/s", "--limit",
+                     "b=sliding-log 60000/1d keys=20")
 
 
 def a_limit_without_room_changes_nothing():
-    with Daemon("--max-memory", "32MiB", "--limit", "a=sliding-log 60000/1d") as daemon, daemon.resp() as c:
+    with Daemon("--max-memory", "32MiB", "--limit", "a=sliding-log 60000/1d") as daemon, \
+            daemon.resp() as c:
         c.ask("WEIR.TAKE", "a", "k", 7)
         before = info_of(daemon)["memory_store"]
         for text in ("sliding-log 60000/1d keys=100", "sliding-log 40000/1d", "10/s keys=1M",
                      "sliding-log 16000/1d + sliding-log 40000/1d"):
             said = c.ask("WEIR.LIMIT", "SET", "a", text)
-            check(f"{text} is an error with numbers", isinstance(said, Error) and "room for" in said and
+            check(f"{text} is an error with numbers",
+                  isinstance(said, Error) and "room for" in said and
                   "bytes" in said, said)
-            check(f"{text} is no new limit either", isinstance(c.ask("WEIR.LIMIT", "SET", "b", text), Error))
-        expect("all is as it was", (c.ask("WEIR.LIMIT", "LIST"), c.ask("WEIR.PEEK", "a", "k", 0)[2]),
+            check(f"{text} is no new limit either",
+                  isinstance(c.ask("WEIR.LIMIT", "SET", "b", text), Error))
+        expect("all is as it was",
+               (c.ask("WEIR.LIMIT", "LIST"), c.ask("WEIR.PEEK", "a", "k", 0)[2]),
                ([b"a", b"sliding-log 60000/24h"], 59993))
         expect("and as large", info_of(daemon)["memory_store"], before)
-        expect("what there is room for is set", c.ask("WEIR.LIMIT", "SET", "b", "sliding-log 20000/1d"), "OK")
+        expect("what there is room for is set",
+               c.ask("WEIR.LIMIT", "SET", "b", "sliding-log 20000/1d"), "OK")
 
 
 if __name__ == "__main__":
     sys.exit(play("memory", [
         a_longer_limit_does_not_poison_a_shorter_one, nor_in_a_file_that_was_closed,
-        who_has_used_up_a_limit_is_not_forgotten, a_colliding_key_frees_nobody, literals_make_little,
-        looking_makes_nothing, a_file_stays_as_large_as_it_is, large_states_are_not_forgotten, all_at_once,
+        a_client_that_used_up_a_limit_is_not_forgotten, a_colliding_key_frees_no_other_key,
+        literals_make_little,
+        looking_makes_nothing, a_file_stays_as_large_as_it_is, large_states_are_not_forgotten,
+        all_at_once,
         too_little_memory_is_an_error_at_the_start, a_limit_without_room_changes_nothing]))

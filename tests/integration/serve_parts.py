@@ -32,7 +32,7 @@ def busy_for(seconds, one_turn):
     return -n
 
 
-def who_is_served_is_not_idle():
+def a_client_that_is_served_is_not_idle():
     """A pipeline may never be at the end of a request when it is read: that is no silence."""
     with Daemon("--idle", "1s", "--threads", "2") as daemon:
         turns = {}
@@ -82,15 +82,17 @@ def an_unfinished_request_ends_whatever_is_held():
         until(lambda: int(clock.info()["delayed_replies"]) == 1)
         crowd = [daemon.resp() for _ in range(5)]
         for c in crowd:
-            c.send_bytes(encode("WEIR.TAKE", "1/s", "k", 1, *FOREVER) + b"*2\r\n$4\r\nECHO\r\n$99\r\nhalf of")
+            c.send_bytes(encode("WEIR.TAKE", "1/s", "k", 1, *FOREVER)
+                         + b"*2\r\n$4\r\nECHO\r\n$99\r\nhalf of")
         check("all wait", until(lambda: int(clock.info()["delayed_replies"]) == 6))
-        check("who left a request unfinished is closed", until(lambda: int(clock.info()["delayed_replies"]) == 1, 5),
+        check("a client that left a request unfinished is closed",
+              until(lambda: int(clock.info()["delayed_replies"]) == 1, 5),
               clock.info()["delayed_replies"])
         for c in crowd:
             c.socket.settimeout(1)
             expect("and told nothing", c.rest(), b"")
             c.close()
-        expect("who only waits is not", waits.is_silent(), True)
+        expect("a client that only waits is not", waits.is_silent(), True)
         clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
         expect("and its turn comes", waits.read()[0], 1)
 
@@ -98,7 +100,8 @@ def an_unfinished_request_ends_whatever_is_held():
 def requests_that_wait_for_room_are_not_unfinished():
     """A connection at its bound of delayed replies is not read: requests behind that are not the
     client's fault."""
-    with Daemon("--idle", "500ms", "--max-delayed", "32") as daemon, daemon.resp() as clock, daemon.resp() as c:
+    with Daemon("--idle", "500ms", "--max-delayed", "32") as daemon, daemon.resp() as clock, \
+            daemon.resp() as c:
         c.send_bytes(encode("WEIR.TAKE", "1k/s burst=1", "k", 1, *FOREVER) * 40)
         until(lambda: int(clock.info()["delayed_replies"]) > 0)
         end = time.monotonic() + 1.5
@@ -136,14 +139,17 @@ def a_small_request_may_come_in_pieces():
 
 def what_stands_between_delayed_replies_is_small():
     """500 PINGs between as many waits are 3.5 KB: they must not count as 8 MB."""
-    with Daemon("--max-buffered", "4MiB", "--threads", "1", "--limit", "p=1k/s burst=1") as daemon, \
+    with Daemon("--max-buffered", "4MiB", "--threads", "1",
+                "--limit", "p=1k/s burst=1") as daemon, \
             daemon.resp() as clock, daemon.resp() as c:
         n = 500
         c.send_bytes((encode("WEIR.TAKE", "p", "k", 1, *FOREVER) + encode("PING")) * n)
-        check("they wait", until(lambda: int(clock.info()["delayed_replies"]) >= n - 1, 5), clock.info()["delayed_replies"])
+        check("they wait", until(lambda: int(clock.info()["delayed_replies"]) >= n - 1, 5),
+              clock.info()["delayed_replies"])
         clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
         got = [c.read() for _ in range(2 * n)]
-        check("and all are answered", all(r[0] == 1 for r in got[::2]) and set(got[1::2]) == {"PONG"})
+        check("and all are answered",
+              all(r[0] == 1 for r in got[::2]) and set(got[1::2]) == {"PONG"})
 
 
 # ---- Parts -------------------------------------------------------------------------------------
@@ -158,14 +164,17 @@ def dial_from(daemon, source):
 
 
 def a_connection_has_its_part_of_delayed_replies():
-    with Daemon("--max-delayed", "160", "--limit", "p=1k/s burst=1") as daemon, daemon.resp() as clock, \
-            daemon.resp() as greedy, daemon.resp() as other:
+    with Daemon("--max-delayed", "160", "--limit", "p=1k/s burst=1") as daemon, \
+            daemon.resp() as clock, daemon.resp() as greedy, daemon.resp() as other:
         greedy.send_bytes(encode("WEIR.TAKE", "p", "k", 1, *FOREVER) * 200)
-        check("it holds", until(lambda: int(clock.info()["delayed_replies"]) >= 10), clock.info()["delayed_replies"])
-        check("a sixteenth and no more", not until(lambda: int(clock.info()["delayed_replies"]) > 10, 0.2),
+        check("it holds", until(lambda: int(clock.info()["delayed_replies"]) >= 10),
+              clock.info()["delayed_replies"])
+        check("a sixteenth and no more",
+              not until(lambda: int(clock.info()["delayed_replies"]) > 10, 0.2),
               clock.info()["delayed_replies"])
         other.send("WEIR.TAKE", "p", "k", 1, *FOREVER)
-        check("another waits too", until(lambda: int(clock.info()["delayed_replies"]) == 11), clock.info()["delayed_replies"])
+        check("another waits too", until(lambda: int(clock.info()["delayed_replies"]) == 11),
+              clock.info()["delayed_replies"])
         got = 0
         for _ in range(200):
             clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
@@ -175,7 +184,8 @@ def a_connection_has_its_part_of_delayed_replies():
 
 
 def a_peer_has_its_part_of_delayed_replies():
-    with Daemon("--max-delayed", "16", "--peer-part", "1/4", "--limit", "p=1k/s burst=1") as daemon, \
+    with Daemon("--max-delayed", "16", "--peer-part", "1/4",
+                "--limit", "p=1k/s burst=1") as daemon, \
             daemon.resp() as clock:
         crowd = [dial_from(daemon, "127.0.0.2") for _ in range(6)]
         clock.ask("WEIR.TAKE", "p", "k")
@@ -186,7 +196,8 @@ def a_peer_has_its_part_of_delayed_replies():
         check("the fifth of one address is an error", all(isinstance(r, Error) for r in said), said)
         with dial_from(daemon, "127.0.0.3") as other:
             other.send("WEIR.TAKE", "p", "k", 1, *FOREVER)
-            check("one of another address waits", until(lambda: int(clock.info()["delayed_replies"]) == 5),
+            check("one of another address waits",
+                  until(lambda: int(clock.info()["delayed_replies"]) == 5),
                   clock.info()["delayed_replies"])
             clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
             expect("and has its turn", other.read()[0], 1)
@@ -215,7 +226,8 @@ def a_peer_has_its_part_of_connections():
 
 def the_loopback_has_all_unless_it_is_told():
     """Behind a proxy on the same machine all clients have one address: they share the whole."""
-    with Daemon("--max-delayed", "16", "--max-connections", "16", listen=("127.0.0.1:0", "unix:DIR/socket")) as daemon:
+    with Daemon("--max-delayed", "16", "--max-connections", "16",
+                listen=("127.0.0.1:0", "unix:DIR/socket")) as daemon:
         for which in (0, 1):
             crowd = [daemon.resp(which) for _ in range(15)]
             crowd[0].ask("WEIR.TAKE", "1/s", f"k{which}")
@@ -254,25 +266,30 @@ def other_info(daemon):
 # ---- Waiting -----------------------------------------------------------------------------------
 
 
-def nobody_waits_longer_than_max_wait():
-    with Daemon("--max-wait", "10s", "--limit", "p=pacer 1/s", "--limit", "w=fixed-window 1/1m") as daemon, \
+def no_reply_is_delayed_longer_than_max_wait():
+    with Daemon("--max-wait", "10s", "--limit", "p=pacer 1/s", "--limit",
+                "w=fixed-window 1/1m") as daemon, \
             daemon.resp() as clock, daemon.resp() as c, daemon.http() as h:
         got = [clock.ask("WEIR.TAKE", "p", "k", 1, "RESERVE", "forever")[0] for _ in range(13)]
         expect("what is reserved is not further ahead than that", got, [1] * 11 + [0] * 2)
-        expect("a wait that would be longer is refused at once", c.ask("WEIR.TAKE", "p", "k", 1, *FOREVER)[0], 0)
+        expect("a wait that would be longer is refused at once",
+               c.ask("WEIR.TAKE", "p", "k", 1, *FOREVER)[0], 0)
         expect("over HTTP too", h.ask("GET", "/v1/take?limit=p&key=k&wait=1h").status, 429)
         expect("and where the limit says how long", h.ask("GET", "/v1/auth/p?key=k").status, 429)
-        expect("which takes nothing", clock.ask("WEIR.PEEK", "p", "k", 1, "RESERVE", "forever")[3], 1000)
+        expect("which takes nothing", clock.ask("WEIR.PEEK", "p", "k", 1, "RESERVE", "forever")[3],
+               1000)
         clock.ask("WEIR.TAKE", "w", "k")
         expect("nor for a window", c.ask("WEIR.TAKE", "w", "k", 1, *FOREVER)[0], 0)
         clock.ask("WEIR.CLOCK", "ADVANCE", "2s")
         c.send("WEIR.TAKE", "p", "k", 1, *FOREVER)
-        check("forever is as long as that", until(lambda: int(clock.info()["delayed_replies"]) == 1))
+        check("forever is as long as that",
+              until(lambda: int(clock.info()["delayed_replies"]) == 1))
         clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
         expect("and granted", c.read()[0], 1)
     with Daemon() as daemon, daemon.resp() as c:
         c.ask("WEIR.TAKE", "pacer 1/59m", "k")
-        expect("by default an hour", c.ask("WEIR.TAKE", "pacer 1/59m", "k", 1, "RESERVE", "forever")[0], 1)
+        expect("by default an hour",
+               c.ask("WEIR.TAKE", "pacer 1/59m", "k", 1, "RESERVE", "forever")[0], 1)
         expect("and no more", c.ask("WEIR.TAKE", "pacer 1/59m", "k", 1, "RESERVE", "forever")[0], 0)
 
 
@@ -285,7 +302,8 @@ def named_reservations_are_counted():
         before, told = daemon.rss_mib(), 0
         crowd = [daemon.resp() for _ in range(60)]
         for i, c in enumerate(crowd):
-            c.send_behind(b"".join(encode("WEIR.TAKE", "p", "k", 1, "RESERVE", "forever", "AS", f"{n:0200d}")
+            c.send_behind(b"".join(encode("WEIR.TAKE", "p", "k", 1, "RESERVE", "forever", "AS",
+                                          f"{n:0200d}")
                                    for n in range(1000)))
         for c in crowd:
             told += sum(isinstance(c.read(), Error) for _ in range(1000))
@@ -307,16 +325,20 @@ def keys_of_delayed_replies_are_counted():
         crowd = [daemon.resp() for _ in range(8)]
         for i, c in enumerate(crowd):
             key = f"{i}" + "k" * 65000
-            c.send_behind(encode("WEIR.TAKE", "p", key) + encode("WEIR.TAKE", "p", key, 1, *FOREVER) * 80)
+            c.send_behind(encode("WEIR.TAKE", "p", key)
+                          + encode("WEIR.TAKE", "p", key, 1, *FOREVER) * 80)
         until(lambda: int(other_info(daemon)["delayed_replies"]) >= 90, 3)
         time.sleep(0.3)
         info = other_info(daemon)
         check("memory is bounded", daemon.status("VmHWM") / 1024 / ROOMY - before < 20,
-              f"{before:.0f} -> {daemon.status('VmHWM') / 1024:.0f} MiB, {info['delayed_replies']} held")
-        check("INFO says how much", 1 << 20 < int(info["memory_delayed"]) <= 8 << 20, info["memory_delayed"])
+              f"{before:.0f} -> {daemon.status('VmHWM') / 1024:.0f} MiB, {info['delayed_replies']} "
+              "held")
+        check("INFO says how much", 1 << 20 < int(info["memory_delayed"]) <= 8 << 20,
+              info["memory_delayed"])
         for c in crowd:
             c.reset()
-        check("and all is given back", until(lambda: int(other_info(daemon)["memory_delayed"]) == 0, 10))
+        check("and all is given back",
+              until(lambda: int(other_info(daemon)["memory_delayed"]) == 0, 10))
 
 
 def info_adds_up_to_what_the_system_says():
@@ -324,28 +346,32 @@ def info_adds_up_to_what_the_system_says():
         crowd = [daemon.resp() for _ in range(200)]
         for i, c in enumerate(crowd):
             c.send_behind(
-                b"".join(encode("WEIR.TAKE", "p", f"{i}-{n}", 1, "RESERVE", "forever", "AS", f"{n:050d}")
+                b"".join(encode("WEIR.TAKE", "p", f"{i}-{n}", 1, "RESERVE", "forever", "AS",
+                                f"{n:050d}")
                          for n in range(20))
                 + b"".join(encode("CL.THROTTLE", f"{i}-{n}", 10, 1 + n, 1000) for n in range(500))
                 + b"".join(encode("WEIR.TAKE", "p", "k" * 500, 1, *FOREVER) for n in range(40))
                 + b"*2\r\n$4\r\nECHO\r\n$300000\r\n" + b"x" * 30000)
-        check("all has come", until(lambda: int(other_info(daemon)["delayed_replies"]) == 200 * 40 - 1, 20),
+        check("all has come",
+              until(lambda: int(other_info(daemon)["delayed_replies"]) == 200 * 40 - 1, 20),
               other_info(daemon)["delayed_replies"])
         until(lambda: int(other_info(daemon)["memory_input"]) >= 200 * 30000, 10)
         info = {name: int(value) for name, value in other_info(daemon).items() if "memory" in name}
         total = sum(value for name, value in info.items() if name.startswith("memory_"))
         rss = info["used_memory_rss"]
         expect("used_memory is the sum", info["used_memory"], total)
-        check("which is what the process has, within a tenth", ROOMY > 1 or abs(total - rss) < rss / 10,
-              f"{total} of {rss}: {info}")
+        check("which is what the process has, within a tenth",
+              ROOMY > 1 or abs(total - rss) < rss / 10, f"{total} of {rss}: {info}")
         for c in crowd:
             c.reset()
         check("nothing is left when all have left", until(lambda: all(
             int(value) == 0 for name, value in other_info(daemon).items()
-            if name in ("memory_input", "memory_output", "memory_delayed", "memory_reservations")), 10),
+            if name in ("memory_input", "memory_output", "memory_delayed", "memory_reservations")),
+                                                          10),
               other_info(daemon))
         check("and the memory is given back", ROOMY > 1 or until(
-            lambda: int(other_info(daemon)["used_memory_rss"]) < rss / 2, 10), other_info(daemon)["used_memory_rss"])
+            lambda: int(other_info(daemon)["used_memory_rss"]) < rss / 2, 10),
+              other_info(daemon)["used_memory_rss"])
 
 
 def sixteen_terms(i):
@@ -356,7 +382,8 @@ def a_batch_of_literals_takes_turns():
     """7,437 limits of sixteen terms are 1 MB: they took 140 MiB, and no other client was served
     for 0.6 s."""
     n = 7437 if ROOMY == 1 else 2500
-    body = json.dumps([{"limit": sixteen_terms(i), "key": "k"} for i in range(n)], separators=(",", ":"))
+    body = json.dumps([{"limit": sixteen_terms(i), "key": "k"} for i in range(n)],
+                      separators=(",", ":"))
     with Daemon("--threads", "1") as daemon, daemon.http() as h, daemon.resp() as c:
         before, worst, said = daemon.rss_mib(), 0, []
         h.socket.settimeout(100)
@@ -370,7 +397,8 @@ def a_batch_of_literals_takes_turns():
             worst = max(worst, time.monotonic() - asked)
         took = time.monotonic() - began
         verdicts = json.loads(said[0].body)
-        check("all are decided, in order", [v["limit"] for v in verdicts[:9]] == list(range(1, 10)) and
+        check("all are decided, in order",
+              [v["limit"] for v in verdicts[:9]] == list(range(1, 10)) and
               len(verdicts) == n and all(v["allowed"] for v in verdicts[:9]), said[0].body[:300])
         check("others are served in between", worst < took / 2, f"{worst:.2f} s of {took:.2f} s")
         check("memory is bounded", daemon.status("VmHWM") / 1024 / ROOMY - before < 40,
@@ -378,8 +406,9 @@ def a_batch_of_literals_takes_turns():
         expect("and nothing is kept", other_info(daemon)["memory_batches"], "0")
 
 
-def who_leaves_in_the_midst_of_a_batch_harms_nobody():
-    body = json.dumps([{"limit": sixteen_terms(i), "key": "k"} for i in range(2000)], separators=(",", ":"))
+def a_client_that_leaves_amid_a_batch_harms_no_other():
+    body = json.dumps([{"limit": sixteen_terms(i), "key": "k"} for i in range(2000)],
+                      separators=(",", ":"))
     with Daemon("--threads", "1") as daemon, daemon.resp() as c:
         for way in (lambda h: h.reset(), lambda h: h.socket.shutdown(socket.SHUT_WR)):
             h = daemon.http(timeout=100)
@@ -387,7 +416,8 @@ def who_leaves_in_the_midst_of_a_batch_harms_nobody():
             c.ask("PING")
             way(h)
         answer = h.read()
-        expect("who has only said all hears all", (answer.status, len(json.loads(answer.body))), (200, 2000))
+        expect("a client that has closed its side reads all replies",
+               (answer.status, len(json.loads(answer.body))), (200, 2000))
         expect("in order, and what it asked behind it", h.read().body, b"ok\n")
         h.close()
         check("all is forgotten", until(lambda: c.info()["connected_clients"] == "1"), c.info())
@@ -396,12 +426,15 @@ def who_leaves_in_the_midst_of_a_batch_harms_nobody():
 
 def a_batch_for_which_there_is_no_room_is_refused():
     body = json.dumps([{"limit": "10/s", "key": f"{i}"} for i in range(5000)])
-    with Daemon("--max-buffered", "256KiB", "--max-request", "256KiB", "--max-output", "64KiB") as daemon, \
+    with Daemon("--max-buffered", "256KiB", "--max-request", "256KiB", "--max-output",
+                "64KiB") as daemon, \
             daemon.http() as h:
         expect("it is told so", h.ask("POST", "/v1/take", body).status, 503)
-        expect("and nothing was taken", json.loads(h.ask("GET", "/v1/peek?limit=10/s&key=1").body)["remaining"], 9)
+        expect("and nothing was taken",
+               json.loads(h.ask("GET", "/v1/peek?limit=10/s&key=1").body)["remaining"], 9)
         expect("a smaller one is served",
-               len(json.loads(h.ask("POST", "/v1/take", json.dumps(json.loads(body)[:100])).body)), 100)
+               len(json.loads(h.ask("POST", "/v1/take", json.dumps(json.loads(body)[:100])).body)),
+               100)
 
 
 def max_memory_bounds_all_of_it():
@@ -413,20 +446,23 @@ def max_memory_bounds_all_of_it():
                 c.send_bytes(encode("CL.THROTTLE", f"{i}", 10, i + 1, 60) * 100 + big)
         info = other_info(daemon)
         expect("INFO says so", int(info["maxmemory"]), 64 << 20)
-        check("a part of a quarter is for clients", int(info["memory_input"]) < 16 << 20, info["memory_input"])
-        check("memory is bounded", daemon.status("VmHWM") / 1024 / ROOMY < 64, daemon.status("VmHWM"))
+        check("a part of a quarter is for clients", int(info["memory_input"]) < 16 << 20,
+              info["memory_input"])
+        check("memory is bounded", daemon.status("VmHWM") / 1024 / ROOMY < 64,
+              daemon.status("VmHWM"))
         for c in crowd:
             c.close()
 
 
 if __name__ == "__main__":
     sys.exit(play("parts", [
-        who_is_served_is_not_idle, an_unfinished_request_ends_whatever_is_held,
+        a_client_that_is_served_is_not_idle, an_unfinished_request_ends_whatever_is_held,
         requests_that_wait_for_room_are_not_unfinished, a_small_request_may_come_in_pieces,
         what_stands_between_delayed_replies_is_small, a_connection_has_its_part_of_delayed_replies,
         a_peer_has_its_part_of_delayed_replies, a_peer_has_its_part_of_connections,
-        the_loopback_has_all_unless_it_is_told, a_peer_has_its_part_of_bytes, nobody_waits_longer_than_max_wait,
+        the_loopback_has_all_unless_it_is_told, a_peer_has_its_part_of_bytes,
+        no_reply_is_delayed_longer_than_max_wait,
         named_reservations_are_counted, keys_of_delayed_replies_are_counted,
         info_adds_up_to_what_the_system_says, a_batch_of_literals_takes_turns,
-        who_leaves_in_the_midst_of_a_batch_harms_nobody, a_batch_for_which_there_is_no_room_is_refused,
-        max_memory_bounds_all_of_it]))
+        a_client_that_leaves_amid_a_batch_harms_no_other,
+        a_batch_for_which_there_is_no_room_is_refused, max_memory_bounds_all_of_it]))

@@ -16,8 +16,10 @@ BAD = [
     ("a peek at none", ["WEIR.PEEK", "nosuch", "k"], "ERR no such limit: 'nosuch'"),
     ("a refund to none", ["WEIR.REFUND", "nosuch", "k"], "ERR no such limit: 'nosuch'"),
     ("a reset of none", ["WEIR.RESET", "nosuch", "k"], "ERR no such limit: 'nosuch'"),
-    ("none among several", ["WEIR.TAKEALL", 2, "10/s", "k", 1, "nosuch", "k", 1], "ERR no such limit: 'nosuch'"),
-    ("a literal's bad option", ["WEIR.TAKE", "token-bucket 10/s brust=2", "k"], "column 19: unknown option 'brust'"),
+    ("none among several", ["WEIR.TAKEALL", 2, "10/s", "k", 1, "nosuch", "k", 1],
+     "ERR no such limit: 'nosuch'"),
+    ("a literal's bad option", ["WEIR.TAKE", "token-bucket 10/s brust=2", "k"],
+     "column 19: unknown option 'brust'"),
     ("a literal's bad rate", ["WEIR.TAKE", "token-bucket 0/s", "k"], "column 14"),
     ("a cost that is no number", ["WEIR.TAKE", "10/s", "k", "many"], "'many'"),
     ("a cost with a fraction", ["WEIR.TAKE", "10/s", "k", "1.5"], "'1.5'"),
@@ -45,7 +47,8 @@ BAD = [
     ("several, with a cost below zero", ["WEIR.TAKEALL", 1, "10/s", "k", "-1"], "'-1'"),
     ("WEIR.LIMIT of no such word", ["WEIR.LIMIT", "PUT", "a", "10/s"], "'PUT'"),
     ("a limit that does not parse", ["WEIR.LIMIT", "SET", "a", "10/parsec"], "column"),
-    ("a limit with a bad option", ["WEIR.LIMIT", "SET", "a", "token-bucket 10/s brust=20"], "did you mean 'burst'"),
+    ("a limit with a bad option", ["WEIR.LIMIT", "SET", "a", "token-bucket 10/s brust=20"],
+     "did you mean 'burst'"),
     ("a limit without a name", ["WEIR.LIMIT", "SET", "", "10/s"], "ERR"),
     ("a limit named with a blank", ["WEIR.LIMIT", "SET", "a b", "10/s"], "'a b'"),
     ("a limit named with a NUL", ["WEIR.LIMIT", "SET", b"a\0b", "10/s"], "ERR"),
@@ -78,8 +81,10 @@ BAD = [
 ]
 
 # Commands, and how many words each may have beside its name: fewer and more are refused.
-ARITIES = [("CL.THROTTLE", 4, 5), ("THROTTLE", 4, 5), ("WEIR.TAKE", 2, None), ("WEIR.PEEK", 2, None),
-           ("WEIR.REFUND", 2, 3), ("WEIR.CANCEL", 1, 1), ("WEIR.RESET", 2, 2), ("WEIR.TAKEALL", 4, None),
+ARITIES = [("CL.THROTTLE", 4, 5), ("THROTTLE", 4, 5), ("WEIR.TAKE", 2, None),
+           ("WEIR.PEEK", 2, None),
+           ("WEIR.REFUND", 2, 3), ("WEIR.CANCEL", 1, 1), ("WEIR.RESET", 2, 2),
+           ("WEIR.TAKEALL", 4, None),
            ("WEIR.LIMIT", 1, None), ("WEIR.CLOCK", 1, None), ("ECHO", 1, 1), ("PING", 0, 1),
            ("SELECT", 1, 1)]
 
@@ -91,8 +96,8 @@ def what_is_wrong_is_named():
     with Daemon() as daemon, daemon.resp() as c:
         for sentence, words, part in BAD:
             reply = c.ask(*words)
-            check(f"refused: {sentence}", isinstance(reply, Error) and part in reply and c.ask("PING") == "PONG",
-                  reply)
+            check(f"refused: {sentence}",
+                  isinstance(reply, Error) and part in reply and c.ask("PING") == "PONG", reply)
         for words in (["a\r\n+OK\r\n"], ["WEIR.TAKE", "a\r\n+OK\r\n", "k"],
                       ["WEIR.LIMIT", "SET", "a\r\n+OK\r\n", "10/s"], ["HELLO", "3", "a\r\n+OK\r\n"],
                       ["WEIR.TAKE", "10/s \r\n+OK\r\n", "k"], ["WEIR.CANCEL", "\r\n+OK\r\n"],
@@ -110,8 +115,10 @@ def words_are_counted():
             counts = ([least - 1] if least else []) + ([most + 1] if most is not None else [])
             for n in counts:
                 reply = c.ask(name, *(["1"] * n))
-                check(f"{name} with {n} words", isinstance(reply, Error) and reply.startswith(wanted), reply)
-        for words in (["SET", "a"], ["SET", "a", "10/s", "x"], ["GET"], ["GET", "a", "b"], ["LIST", "x"], ["DEL"]):
+                check(f"{name} with {n} words",
+                      isinstance(reply, Error) and reply.startswith(wanted), reply)
+        for words in (["SET", "a"], ["SET", "a", "10/s", "x"], ["GET"], ["GET", "a", "b"],
+                      ["LIST", "x"], ["DEL"]):
             reply = c.ask("WEIR.LIMIT", *words)
             check(f"WEIR.LIMIT {words}", isinstance(reply, Error), reply)
         for words in (["GET", "x"], ["ADVANCE"], ["ADVANCE", "1s", "1s"], ["SET"]):
@@ -148,7 +155,8 @@ def what_clients_say_first():
         check("COMMAND COUNT", c.ask("COMMAND", "COUNT") >= 20)
         check("COMMAND DOCS", isinstance(c.ask("COMMAND", "DOCS"), list))
         check("CONFIG GET", isinstance(c.ask("CONFIG", "GET", "save"), list))
-        check("INFO tells of itself", b"weir" in c.ask("INFO") and b"weir" in c.ask("INFO", "server"))
+        check("INFO tells of itself",
+              b"weir" in c.ask("INFO") and b"weir" in c.ask("INFO", "server"))
         check("AUTH is refused: there is no password", isinstance(c.ask("AUTH", "secret"), Error))
         expect("QUIT", c.ask("QUIT"), "OK")
         expect("and the connection ends", c.rest(), b"")
@@ -161,20 +169,25 @@ def what_clients_say_first():
 def resp3_is_spoken():
     with Daemon("--limit", "api=10/s") as daemon, daemon.resp() as c:
         flat = c.ask("HELLO")
-        check("HELLO is flat in RESP2", isinstance(flat, list) and flat[flat.index(b"proto") + 1] == 2, flat)
+        check("HELLO is flat in RESP2",
+              isinstance(flat, list) and flat[flat.index(b"proto") + 1] == 2, flat)
         told = c.ask("HELLO", "3", "SETNAME", "me")
-        check("HELLO 3 is a map", isinstance(told, dict) and told.get(b"proto") == 3 and b"version" in told, told)
+        check("HELLO 3 is a map",
+              isinstance(told, dict) and told.get(b"proto") == 3 and b"version" in told, told)
         expect("the name is set", c.ask("CLIENT", "GETNAME"), b"me")
         c.send("WEIR.LIMIT", "GET", "nosuch")
         expect("nothing is _", c.take_line(), b"_")
-        expect("a list of limits is a map", c.ask("WEIR.LIMIT", "LIST"), {b"api": b"token-bucket 10/s"})
-        expect("an answer is an array still", c.ask("CL.THROTTLE", "k", 9, 10, 1), [0, 10, 9, -1, 1])
+        expect("a list of limits is a map", c.ask("WEIR.LIMIT", "LIST"),
+               {b"api": b"token-bucket 10/s"})
+        expect("an answer is an array still", c.ask("CL.THROTTLE", "k", 9, 10, 1),
+               [0, 10, 9, -1, 1])
         check("COMMAND DOCS is a map", isinstance(c.ask("COMMAND", "DOCS"), dict))
         check("CONFIG GET is a map", isinstance(c.ask("CONFIG", "GET", "maxmemory"), dict))
         expect("RESET", c.ask("RESET"), "RESET")
         c.send("WEIR.LIMIT", "GET", "nosuch")
         expect("and it is RESP2 again", c.take_line(), b"$-1")
-        expect("the limits are flat again", c.ask("WEIR.LIMIT", "LIST"), [b"api", b"token-bucket 10/s"])
+        expect("the limits are flat again", c.ask("WEIR.LIMIT", "LIST"),
+               [b"api", b"token-bucket 10/s"])
         check("HELLO 2 goes back too", isinstance(c.ask("HELLO", "3"), dict)
               and isinstance(c.ask("HELLO", "2"), list))
 
@@ -189,7 +202,7 @@ def a_line_is_a_command_too():
         for line, wanted in rows:
             c.send_bytes(line)
             expect(f"inline {line!r}", c.read(), wanted)
-        c.send_bytes(b"\r\n\r\n*0\r\nPING\r\n")
+        c.send_bytes(b"\r\n\r\n*0\r\n*-1\r\nPING\r\n")
         expect("empty lines and arrays are not answered", c.read(), "PONG")
         c.send_bytes(b"*5\r\n$11\r\nCL.THROTTLE\r\n$6\r\nnumber\r\n:9\r\n:10\r\n:1\r\n")
         expect("words may be sent as numbers", c.read(), [0, 10, 9, -1, 1])
@@ -206,9 +219,11 @@ def keys_are_bytes():
                 b"*1\r\n$4\r\nPING\r\n",
                 b"k" * 65536, b"k" * 65535 + b"l"]
         for key in keys:
-            expect(f"a key of its own: {key[:12]!r}", c.ask("CL.THROTTLE", key, 1, 10, 1), [0, 2, 1, -1, 1])
+            expect(f"a key of its own: {key[:12]!r}", c.ask("CL.THROTTLE", key, 1, 10, 1),
+                   [0, 2, 1, -1, 1])
         for key in keys:
-            expect(f"and once more: {key[:12]!r}", c.ask("CL.THROTTLE", key, 1, 10, 1), [0, 2, 0, -1, 1])
+            expect(f"and once more: {key[:12]!r}", c.ask("CL.THROTTLE", key, 1, 10, 1),
+                   [0, 2, 0, -1, 1])
             expect(f"under a limit it is another: {key[:12]!r}", c.ask("WEIR.TAKE", "10/s", key),
                    [1, 10, 9, 0, 100, 0])
         for words in (["CL.THROTTLE", b"k" * 65537, 1, 10, 1], ["WEIR.TAKE", "10/s", b"k" * 65537],
@@ -227,26 +242,31 @@ def a_hundred_thousand_at_once():
     with Daemon() as daemon, daemon.resp() as c:
         n = 100000
         thread = c.send_behind(encode("CL.THROTTLE", "k", 49999, 50000, 3600) * n)
-        granted = b"".join(b"*5\r\n:0\r\n:50000\r\n:%d\r\n:-1\r\n:%d\r\n" % (50000 - i, -(-i * 72 // 1000))
+        granted = b"".join(b"*5\r\n:0\r\n:50000\r\n:%d\r\n:-1\r\n:%d\r\n"
+                           % (50000 - i, -(-i * 72 // 1000))
                            for i in range(1, 50001))
         wanted = granted + b"*5\r\n:1\r\n:50000\r\n:0\r\n:1\r\n:3600\r\n" * (n - 50000)
         got = c.take_bytes(len(wanted))
-        check("a pipeline of 100,000 is answered in order", got == wanted, first_difference(got, wanted))
+        check("a pipeline of 100,000 is answered in order", got == wanted,
+              first_difference(got, wanted))
         thread.join()
         check("and nothing else comes", c.is_silent())
 
 
 def first_difference(got, wanted):
     at = next((i for i, (a, b) in enumerate(zip(got, wanted)) if a != b), None)
-    return at if at is None else f"at {at}: {got[at - 40:at + 40]!r}, expected {wanted[at - 40:at + 40]!r}"
+    return (at if at is None
+            else f"at {at}: {got[at - 40:at + 40]!r}, expected {wanted[at - 40:at + 40]!r}")
 
 
 def answers_keep_their_order():
     """Takes are decided together; a command between them is answered in its place."""
-    with Daemon("--threads", "2", "--limit", "api=token-bucket 1000/s") as daemon, daemon.resp() as c:
+    with Daemon("--threads", "2", "--limit", "api=token-bucket 1000/s") as daemon, \
+            daemon.resp() as c:
         asked, wanted = [], []
         for i in range(2000):
-            asked += [("WEIR.TAKE", "api", f"a{i}"), ("ECHO", f"{i}"), ("CL.THROTTLE", f"t{i}", 0, 1, 1),
+            asked += [("WEIR.TAKE", "api", f"a{i}"), ("ECHO", f"{i}"),
+                      ("CL.THROTTLE", f"t{i}", 0, 1, 1),
                       ("WEIR.TAKE", "nosuch", "x"), ("WEIR.PEEK", "api", f"a{i}", 0),
                       ("WEIR.REFUND", "api", f"a{i}"), ("THROTTLE", f"t{i}", 1, 1, 1)]
             wanted += [[1, 1000, 999, 0, 1, 0], b"%d" % i, [0, 1, 0, -1, 1], Error,
@@ -264,7 +284,8 @@ def the_clock_moves_within_a_pipeline():
             c.send("WEIR.TAKE", "1/s", "k")
             c.send("WEIR.CLOCK", "ADVANCE", "1s")
         replies = [(c.read(), c.read()) for _ in range(50)]
-        check("each second has one", all(r == [1, 1, 0, 0, 1000, 0] and ok == "OK" for r, ok in replies), replies[:3])
+        check("each second has one",
+              all(r == [1, 1, 0, 0, 1000, 0] and ok == "OK" for r, ok in replies), replies[:3])
 
 
 # ---- Limits ------------------------------------------------------------------------------------
@@ -276,7 +297,8 @@ def limits_are_set_and_changed():
         expect("those of the command line are there", c.ask("WEIR.LIMIT", "LIST"),
                [b"api", b"token-bucket 100/s", b"slow", b"fixed-window 5/m"])
         expect("SET", c.ask("WEIR.LIMIT", "SET", "a.b:c-d_e", "10/s burst=20"), "OK")
-        expect("GET is canonical", c.ask("weir.limit", "get", "a.b:c-d_e"), b"token-bucket 10/s burst=20")
+        expect("GET is canonical", c.ask("weir.limit", "get", "a.b:c-d_e"),
+               b"token-bucket 10/s burst=20")
         expect("GET of none", c.ask("WEIR.LIMIT", "GET", "nosuch"), None)
         expect("a name of 127 bytes", c.ask("WEIR.LIMIT", "SET", "n" * 127, "10/s"), "OK")
         expect("DEL", c.ask("WEIR.LIMIT", "DEL", "n" * 127), 1)
@@ -284,13 +306,17 @@ def limits_are_set_and_changed():
         expect("a take under it", c.ask("WEIR.TAKE", "a.b:c-d_e", "k", 15), [1, 20, 5, 0, 1500, 0])
         with daemon.resp() as other:
             expect("a change", other.ask("WEIR.LIMIT", "SET", "a.b:c-d_e", "20/s burst=20"), "OK")
-        expect("what was used stays used", c.ask("WEIR.PEEK", "a.b:c-d_e", "k", 0), [1, 20, 5, 0, 750, 0])
+        expect("what was used stays used", c.ask("WEIR.PEEK", "a.b:c-d_e", "k", 0),
+               [1, 20, 5, 0, 750, 0])
         c.ask("WEIR.LIMIT", "DEL", "a.b:c-d_e")
         reply = c.ask("WEIR.TAKE", "a.b:c-d_e", "k")
-        check("what is deleted is gone", isinstance(reply, Error) and "no such limit" in reply, reply)
+        check("what is deleted is gone", isinstance(reply, Error) and "no such limit" in reply,
+              reply)
         c.ask("WEIR.LIMIT", "SET", "a.b:c-d_e", "20/s burst=20")
-        expect("and its keys with it", c.ask("WEIR.PEEK", "a.b:c-d_e", "k", 0), [1, 20, 20, 0, 0, 0])
-        expect("a bad change changes nothing", str(c.ask("WEIR.LIMIT", "SET", "api", "x"))[:3], "ERR")
+        expect("and its keys with it", c.ask("WEIR.PEEK", "a.b:c-d_e", "k", 0),
+               [1, 20, 20, 0, 0, 0])
+        expect("a bad change changes nothing", str(c.ask("WEIR.LIMIT", "SET", "api", "x"))[:3],
+               "ERR")
         expect("as was said", c.ask("WEIR.LIMIT", "GET", "api"), b"token-bucket 100/s")
 
 
@@ -301,8 +327,8 @@ def many_limits_have_an_end():
             replies.append(c.ask("WEIR.LIMIT", "SET", f"l{i}", "10/s"))
             if replies[-1] != "OK":
                 break
-        check("as many limits as there may be, then an error", len(replies) > 100 and isinstance(replies[-1], Error),
-              replies[-1])
+        check("as many limits as there may be, then an error",
+              len(replies) > 100 and isinstance(replies[-1], Error), replies[-1])
         expect("those there are work", c.ask("WEIR.TAKE", "l7", "k"), [1, 10, 9, 0, 100, 0])
         expect("literals work too", c.ask("WEIR.TAKE", "7/s", "k"), [1, 7, 6, 0, 143, 0])
         expect("throttles work too", c.ask("CL.THROTTLE", "k", 1, 1, 1), [0, 2, 1, -1, 1])
@@ -312,13 +338,18 @@ def many_limits_have_an_end():
 
 def a_literal_is_its_meaning():
     with Daemon("--limit", "api=10/s") as daemon, daemon.resp() as c:
-        for i, text in enumerate(["10/s", "token-bucket 10/s", "token-bucket 10/1s burst=10", "10/1000ms", " 10/s"],
+        for i, text in enumerate(["10/s", "token-bucket 10/s", "token-bucket 10/1s burst=10",
+                                  "10/1000ms", " 10/s"],
                                  1):
-            expect(f"{text!r} is 10/s", c.ask("WEIR.TAKE", text, "k"), [1, 10, 10 - i, 0, 100 * i, 0])
-        expect("another limit has other keys", c.ask("WEIR.TAKE", "10/s burst=11", "k"), [1, 11, 10, 0, 100, 0])
-        expect("a name has its own, whatever its text", c.ask("WEIR.TAKE", "api", "k"), [1, 10, 9, 0, 100, 0])
+            expect(f"{text!r} is 10/s", c.ask("WEIR.TAKE", text, "k"),
+                   [1, 10, 10 - i, 0, 100 * i, 0])
+        expect("another limit has other keys", c.ask("WEIR.TAKE", "10/s burst=11", "k"),
+               [1, 11, 10, 0, 100, 0])
+        expect("a name has its own, whatever its text", c.ask("WEIR.TAKE", "api", "k"),
+               [1, 10, 9, 0, 100, 0])
         expect("throttles too", c.ask("CL.THROTTLE", "k", 9, 10, 1), [0, 10, 9, -1, 1])
-        expect("terms joined", c.ask("WEIR.TAKE", "10/s + fixed-window 3/1m", "k", 2), [1, 3, 1, 0, 60000, 0])
+        expect("terms joined", c.ask("WEIR.TAKE", "10/s + fixed-window 3/1m", "k", 2),
+               [1, 3, 1, 0, 60000, 0])
 
 
 def literals_are_bounded_and_not_forgotten():
@@ -347,7 +378,8 @@ def throttles_of_any_parameters():
         thread.join()
         bad = [(i, r) for i, r in enumerate(first) if r[:3] != [0, i + 1, i]]
         check(f"{n} different throttles", not bad, bad[:3])
-        bad = [(i, r) for i, r in enumerate(second) if r[:3] != ([0, i + 1, i - 1] if i else [1, 1, 0])]
+        bad = [(i, r) for i,
+               r in enumerate(second) if r[:3] != ([0, i + 1, i - 1] if i else [1, 1, 0])]
         check("and once more", not bad, bad[:3])
 
 
@@ -355,8 +387,8 @@ def throttles_of_any_parameters():
 
 
 def takes_peeks_refunds_resets():
-    with Daemon("--limit", "b=token-bucket 10/s burst=5", "--limit", "w=fixed-window 3/1m", "--limit",
-                "p=pacer 10/s") as daemon, \
+    with Daemon("--limit", "b=token-bucket 10/s burst=5", "--limit", "w=fixed-window 3/1m",
+                "--limit", "p=pacer 10/s") as daemon, \
             daemon.resp() as c:
         rows = [
             ("a take", ["WEIR.TAKE", "b", "k"], [1, 5, 4, 0, 100, 0]),
@@ -373,25 +405,32 @@ def takes_peeks_refunds_resets():
             ("a reservation", ["WEIR.TAKE", "b", "k", 5, "RESERVE", "0"], [1, 5, 0, 0, 500, 0]),
             ("a reservation that waits", ["WEIR.TAKE", "b", "k", 2, "reserve", "200ms", "as", "r"],
              [1, 5, 0, 0, 700, 200]),
-            ("milliseconds are bare", ["WEIR.TAKE", "b", "k", 1, "RESERVE", "299"], [0, 5, 0, 1, 700, 0]),
-            ("no unit, no need", ["WEIR.TAKE", "b", "k", 1, "AS", "s", "RESERVE", "300"], [1, 5, 0, 0, 800, 300]),
-            ("forever", ["WEIR.TAKE", "b", "k", 1, "RESERVE", "forever", "AS", "s2"], [1, 5, 0, 0, 900, 400]),
+            ("milliseconds are bare", ["WEIR.TAKE", "b", "k", 1, "RESERVE", "299"],
+             [0, 5, 0, 1, 700, 0]),
+            ("no unit, no need", ["WEIR.TAKE", "b", "k", 1, "AS", "s", "RESERVE", "300"],
+             [1, 5, 0, 0, 800, 300]),
+            ("forever", ["WEIR.TAKE", "b", "k", 1, "RESERVE", "forever", "AS", "s2"],
+             [1, 5, 0, 0, 900, 400]),
             ("cancelled", ["WEIR.CANCEL", "s2"], 1),
             ("one with another behind it", ["WEIR.CANCEL", "r"], 1),
             ("a window", ["WEIR.TAKE", "w", "k", 3], [1, 3, 0, 0, 60000, 0]),
-            ("windows promise nothing", ["WEIR.TAKE", "w", "k", 1, "RESERVE", "forever"], [0, 3, 0, 60000, 60000, 0]),
+            ("windows promise nothing", ["WEIR.TAKE", "w", "k", 1, "RESERVE", "forever"],
+             [0, 3, 0, 60000, 60000, 0]),
             ("reset", ["WEIR.RESET", "w", "k"], "OK"),
             ("fresh", ["WEIR.PEEK", "w", "k", 0], [1, 3, 3, 0, 0, 0]),
             ("reset of a key never seen", ["WEIR.RESET", "w", "never"], "OK"),
             ("a pacer's own patience", ["WEIR.TAKE", "p", "k"], [1, 1, 0, 0, 100, 0]),
             ("its wait shows", ["WEIR.TAKE", "p", "k"], [1, 1, 0, 0, 200, 100]),
-            ("an impatient one is refused", ["WEIR.TAKE", "p", "k", 1, "RESERVE", "0"], [0, 1, 0, 200, 200, 0]),
-            ("the cost may be left out", ["WEIR.TAKE", "p", "k", "RESERVE", "0"], [0, 1, 0, 200, 200, 0]),
+            ("an impatient one is refused", ["WEIR.TAKE", "p", "k", 1, "RESERVE", "0"],
+             [0, 1, 0, 200, 200, 0]),
+            ("the cost may be left out", ["WEIR.TAKE", "p", "k", "RESERVE", "0"],
+             [0, 1, 0, 200, 200, 0]),
         ]
         for sentence, words, wanted in rows:
             expect(sentence, c.ask(*words), wanted)
         reply = c.ask("WEIR.CANCEL", "s2")
-        check("a reservation is cancelled once", isinstance(reply, Error) and "'s2'" in reply, reply)
+        check("a reservation is cancelled once", isinstance(reply, Error) and "'s2'" in reply,
+              reply)
         with daemon.resp() as other:
             reply = other.ask("WEIR.CANCEL", "s")
             check("a reservation is its connection's", isinstance(reply, Error), reply)
@@ -414,22 +453,23 @@ def names_of_reservations_do_not_run_out():
         check("a connection may have 1024 at once, and then there is an error",
               refused is None or refused >= 1000, (refused, replies[refused or 0]))
         if refused is not None:
-            check("which names the bound", "limit reached: 1024 named reservations" in replies[refused],
-                  replies[refused])
+            check("which names the bound",
+                  "limit reached: 1024 named reservations" in replies[refused], replies[refused])
 
 
 def reservations_end_with_their_connection():
     with Daemon() as daemon, daemon.resp() as c:
         with daemon.resp() as other:
             other.ask("WEIR.TAKE", "1/s", "k")
-            expect("one reserves", other.ask("WEIR.TAKE", "1/s", "k", 1, "RESERVE", "forever", "AS", "r"),
+            expect("one reserves",
+                   other.ask("WEIR.TAKE", "1/s", "k", 1, "RESERVE", "forever", "AS", "r"),
                    [1, 1, 0, 0, 2000, 1000])
             expect("the next is behind it", c.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever"),
                    [1, 1, 0, 0, 3000, 2000])
             other.send("QUIT")
             other.rest()
-        expect("it leaves, and gives its turn back", c.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever"),
-               [1, 1, 0, 0, 2000, 1000])
+        expect("it leaves, and gives its turn back",
+               c.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever"), [1, 1, 0, 0, 2000, 1000])
         with daemon.resp() as other:
             other.ask("WEIR.TAKE", "1/s", "k", 1, "RESERVE", "forever", "AS", "r")
             c.ask("WEIR.CLOCK", "ADVANCE", "1001ms")
@@ -439,23 +479,30 @@ def reservations_end_with_their_connection():
 
 
 def several_are_all_or_nothing():
-    with Daemon("--limit", "a=10/s", "--limit", "b=fixed-window 3/1m") as daemon, daemon.resp() as c:
+    with Daemon("--limit", "a=10/s", "--limit", "b=fixed-window 3/1m") as daemon, \
+            daemon.resp() as c:
         rows = [
-            ("both grant", ["WEIR.TAKEALL", 2, "a", "k", 2, "b", "k", 1], [1, 3, 2, 0, 60000, 0, -1]),
-            ("the second refuses", ["WEIR.TAKEALL", 2, "a", "k", 2, "b", "k", 3], [0, 3, 2, 60000, 60000, 0, 1]),
-            ("the first refuses", ["WEIR.TAKEALL", 2, "a", "k", 9, "b", "k", 1], [0, 10, 2, 100, 60000, 0, 0]),
+            ("both grant", ["WEIR.TAKEALL", 2, "a", "k", 2, "b", "k", 1],
+             [1, 3, 2, 0, 60000, 0, -1]),
+            ("the second refuses", ["WEIR.TAKEALL", 2, "a", "k", 2, "b", "k", 3],
+             [0, 3, 2, 60000, 60000, 0, 1]),
+            ("the first refuses", ["WEIR.TAKEALL", 2, "a", "k", 9, "b", "k", 1],
+             [0, 10, 2, 100, 60000, 0, 0]),
             ("a literal among them", ["WEIR.TAKEALL", 3, "a", "k", 1, "b", "k", 1, "1/h", "k", 2],
              [0, 1, 1, -1, 60000, 0, 2]),
-            ("a key named twice sees its first charge", ["WEIR.TAKEALL", 2, "b", "k", 1, "b", "k", 2],
-             [0, 3, 1, 60000, 60000, 0, 1]),
+            ("a key named twice sees its first charge",
+             ["WEIR.TAKEALL", 2, "b", "k", 1, "b", "k", 2], [0, 3, 1, 60000, 60000, 0, 1]),
         ]
         for sentence, words, wanted in rows:
             got = c.ask(*words)
             check(sentence, isinstance(got, list) and [got[0], got[3], got[5],
-                                                       got[6]] == [wanted[0], wanted[3], wanted[5], wanted[6]],
+                                                       got[6]] == [wanted[0], wanted[3], wanted[5],
+                                                                   wanted[6]],
                   f"expected {wanted}, got {got}")
-        expect("nothing was charged that was refused: a", c.ask("WEIR.PEEK", "a", "k", 0), [1, 10, 8, 0, 200, 0])
-        expect("nothing was charged that was refused: b", c.ask("WEIR.PEEK", "b", "k", 0), [1, 3, 2, 0, 60000, 0])
+        expect("nothing was charged that was refused: a", c.ask("WEIR.PEEK", "a", "k", 0),
+               [1, 10, 8, 0, 200, 0])
+        expect("nothing was charged that was refused: b", c.ask("WEIR.PEEK", "b", "k", 0),
+               [1, 3, 2, 0, 60000, 0])
         got = c.ask("WEIR.TAKEALL", 16, *["1k/s", "k", 1] * 16)
         check("sixteen", isinstance(got, list) and got[0] == 1 and got[6] == -1, got)
         expect("each was charged", c.ask("WEIR.PEEK", "1k/s", "k", 0), [1, 1000, 984, 0, 16, 0])
@@ -467,14 +514,19 @@ def several_are_all_or_nothing():
 def throttles_are_one_namespace():
     with Daemon() as daemon, daemon.resp() as c:
         rows = [
-            ("the example of redis-cell's manual", ["CL.THROTTLE", "user123", 15, 30, 60], [0, 16, 15, -1, 2]),
+            ("the example of redis-cell's manual", ["CL.THROTTLE", "user123", 15, 30, 60],
+             [0, 16, 15, -1, 2]),
             ("with a cost", ["CL.THROTTLE", "user123", 15, 30, 60, 5], [0, 16, 10, -1, 12]),
             ("cost 0 looks", ["CL.THROTTLE", "user123", 15, 30, 60, 0], [0, 16, 10, -1, 12]),
-            ("a cost that never fits", ["CL.THROTTLE", "user123", 15, 30, 60, 17], [1, 16, 10, -1, 12]),
-            ("throttlecrab's word, the same key", ["THROTTLE", "user123", 16, 30, 60], [1, 16, 9, 14, 0]),
+            ("a cost that never fits", ["CL.THROTTLE", "user123", 15, 30, 60, 17],
+             [1, 16, 10, -1, 12]),
+            ("throttlecrab's word, the same key", ["THROTTLE", "user123", 16, 30, 60],
+             [1, 16, 9, 14, 0]),
             ("and back", ["CL.THROTTLE", "user123", 15, 30, 60], [0, 16, 8, -1, 16]),
-            ("a negative cost gives back", ["CL.THROTTLE", "user123", 15, 30, 60, -3], [0, 16, 11, -1, 10]),
-            ("but no more than is charged", ["CL.THROTTLE", "user123", 15, 30, 60, -100], [0, 16, 16, -1, 0]),
+            ("a negative cost gives back", ["CL.THROTTLE", "user123", 15, 30, 60, -3],
+             [0, 16, 11, -1, 10]),
+            ("but no more than is charged", ["CL.THROTTLE", "user123", 15, 30, 60, -100],
+             [0, 16, 16, -1, 0]),
             ("throttlecrab refuses", ["THROTTLE", "other", 2, 1, 10, 2], [1, 2, 0, 20, 0]),
             ("and says when", ["THROTTLE", "other", 2, 1, 10], [0, 2, 0, 20, 10]),
             ("a look in its words", ["THROTTLE", "other", 2, 1, 10, 0], [1, 2, 0, 20, 0]),
@@ -491,7 +543,8 @@ def throttles_change_live():
     with Daemon() as daemon, daemon.resp() as c:
         def used(sentence, key, rate, cost, events):
             got = c.ask("CL.THROTTLE", key, rate - 1, rate, 1, cost)
-            check(sentence, got[:2] == [0, rate] and rate - events - 1 <= got[2] <= rate - events, got)
+            check(sentence, got[:2] == [0, rate] and rate - events - 1 <= got[2] <= rate - events,
+                  got)
 
         expect("500 of a thousand a second are used", c.ask("CL.THROTTLE", "k", 999, 1000, 1, 500),
                [0, 1000, 500, -1, 1])
@@ -509,24 +562,28 @@ def throttles_change_live():
         c.ask("CL.THROTTLE", "a", 9, 10, 1, 10)
         c.ask("CL.THROTTLE", "b", 99, 100, 1, 1)
         c.ask("CL.THROTTLE", "c", 4, 5, 60, 1)
-        expect("others with other parameters change nothing for a", c.ask("CL.THROTTLE", "a", 9, 10, 1),
-               [1, 10, 0, 1, 1])
+        expect("others with other parameters change nothing for a",
+               c.ask("CL.THROTTLE", "a", 9, 10, 1), [1, 10, 0, 1, 1])
         c.ask("CL.THROTTLE", "d", 0, 1, 10)
         c.ask("WEIR.CLOCK", "ADVANCE", "5s")
         got = c.ask("CL.THROTTLE", "d", 0, 1, 100, 0)
-        check("half of what was owed is paid, the rest is owed at the new rate", got[:4] == [0, 1, 0, -1]
+        check("half of what was owed is paid, the rest is owed at the new rate",
+              got[:4] == [0, 1, 0, -1]
               and got[4] in (50, 51), got)
 
 
 def seconds_round_up():
     with Daemon() as daemon, daemon.resp() as c:
         expect("1.5 s are 2", c.ask("CL.THROTTLE", "k", 0, 2, 3), [0, 1, 0, -1, 2])
-        for after, retry in (("0ms", 2), ("499ms", 2), ("1ms", 1), ("1ms", 1), ("998ms", 1), ("999999ns", 1)):
+        for after, retry in (("0ms", 2), ("499ms", 2), ("1ms", 1), ("1ms", 1), ("998ms", 1),
+                             ("999999ns", 1)):
             c.ask("WEIR.CLOCK", "ADVANCE", after)
             expect(f"{after} later", c.ask("CL.THROTTLE", "k", 0, 2, 3), [1, 1, 0, retry, retry])
-            expect(f"{after} later, throttlecrab", c.ask("THROTTLE", "k", 1, 2, 3), [0, 1, 0, retry, retry])
+            expect(f"{after} later, throttlecrab", c.ask("THROTTLE", "k", 1, 2, 3),
+                   [0, 1, 0, retry, retry])
         c.ask("WEIR.CLOCK", "ADVANCE", "1ns")
-        expect("a client that obeys is served", c.ask("CL.THROTTLE", "k", 0, 2, 3), [0, 1, 0, -1, 2])
+        expect("a client that obeys is served", c.ask("CL.THROTTLE", "k", 0, 2, 3),
+               [0, 1, 0, -1, 2])
 
 
 def the_clock_is_ours():
@@ -541,7 +598,8 @@ def the_clock_is_ours():
         expect("it went back", other.ask("WEIR.CLOCK", "GET"), 1700000001000000000)
         c.ask("WEIR.TAKE", "1/s", "k")
         c.ask("WEIR.CLOCK", "ADVANCE", "-10s")
-        expect("a clock that goes back mints nothing", c.ask("WEIR.TAKE", "1/s", "k"), [0, 1, 0, 11000, 11000, 0])
+        expect("a clock that goes back mints nothing", c.ask("WEIR.TAKE", "1/s", "k"),
+               [0, 1, 0, 11000, 11000, 0])
 
 
 def workers_share_what_they_know():
@@ -563,12 +621,13 @@ def workers_share_what_they_know():
 
 if __name__ == "__main__":
     sys.exit(play("commands over RESP", [
-        what_is_wrong_is_named, words_are_counted, the_clock_is_not_for_everyone, what_clients_say_first,
+        what_is_wrong_is_named, words_are_counted, the_clock_is_not_for_everyone,
+        what_clients_say_first,
         resp3_is_spoken, a_line_is_a_command_too, keys_are_bytes, a_hundred_thousand_at_once,
         answers_keep_their_order, the_clock_moves_within_a_pipeline, limits_are_set_and_changed,
         many_limits_have_an_end, a_literal_is_its_meaning, literals_are_bounded_and_not_forgotten,
         throttles_of_any_parameters,
-        takes_peeks_refunds_resets, names_of_reservations_do_not_run_out, reservations_end_with_their_connection,
-        several_are_all_or_nothing,
+        takes_peeks_refunds_resets, names_of_reservations_do_not_run_out,
+        reservations_end_with_their_connection, several_are_all_or_nothing,
         throttles_are_one_namespace, throttles_change_live, seconds_round_up, the_clock_is_ours,
         workers_share_what_they_know]))

@@ -20,15 +20,19 @@ REFUSED = [
     ("an empty path", ["--listen", "unix:"], (1, 2), "unix:"),
     ("a path that is too long", ["--listen", "unix:/" + "p" * 200], (1, 2), "unix:/ppp"),
     ("an address not of this machine", ["--listen", "192.0.2.1:0"], 1, "192.0.2.1"),
-    ("a socket in no folder", ["--listen", "unix:/nonexistent/weir.sock"], 1, "/nonexistent/weir.sock"),
+    ("a socket in no folder", ["--listen", "unix:/nonexistent/weir.sock"], 1,
+     "/nonexistent/weir.sock"),
     ("no threads", ["--threads", "0"], 2, "'0'"),
     ("threads that are no number", ["--threads", "many"], 2, "'many'"),
     ("too many threads", ["--threads", "257"], 2, "'257'"),
     ("a store of no known kind", ["--store", "tape:/dev/st0"], 2, "--store 'tape:/dev/st0'"),
-    ("a store's URL that is wrong", ["--store", "redis://u:secret@h?tmeout=1"], 2, "--store 'redis://***@h?tmeout=***': col"),
-    ("one of a limit", ["--limit", "a=1/s store=redis://h?tmeout=1"], 2, "--limit a: store='redis://h?tmeout=***': column 11"),
+    ("a store's URL that is wrong", ["--store", "redis://u:secret@h?tmeout=1"], 2,
+     "--store 'redis://***@h?tmeout=***': col"),
+    ("one of a limit", ["--limit", "a=1/s store=redis://h?tmeout=1"], 2,
+     "--limit a: store='redis://h?tmeout=***': column 11"),
     ("two stores", ["--store", "memory:", "--store", "memory:"], 2, "--store is given twice"),
-    ("a file in no folder", ["--store", "file:/nonexistent/weir.state"], 1, "/nonexistent/weir.state"),
+    ("a file in no folder", ["--store", "file:/nonexistent/weir.state"], 1,
+     "/nonexistent/weir.state"),
     ("a folder for a file", ["--store", "file:/"], 1, "/"),
     ("keys that are no number", ["--max-keys", "some"], 2, "'some'"),
     ("a limit without a name", ["--limit", "10/s"], 2, "10/s"),
@@ -69,10 +73,12 @@ def what_is_wrong_is_named():
             got, out, err = weir_serve(*listen, *flags)
         except subprocess.TimeoutExpired:
             got, out, err = None, "", "it runs"
-        good = got in (status if isinstance(status, tuple) else (status,)) and part in err and "listening" not in out
+        good = (got in (status if isinstance(status, tuple) else (status,)) and part in err
+                and "listening" not in out)
         check(f"refused: {sentence}", good, f"status {got}, out {out[:200]!r}, err {err[:400]!r}")
     got, out, err = weir_serve("--help")
-    check("--help is help", got == 0 and "usage: weir serve" in out and "--listen" in out and err == "",
+    check("--help is help",
+          got == 0 and "usage: weir serve" in out and "--listen" in out and err == "",
           out[:200] + err)
 
 
@@ -80,11 +86,12 @@ def a_port_in_use_is_told():
     with Daemon() as daemon:
         address = "127.0.0.1:%d" % daemon.addresses[0][1]
         status, out, err = weir_serve("--listen", address)
-        check("a port in use", status == 1 and address in err and "in use" in err and out == "", (status, out, err))
+        check("a port in use", status == 1 and address in err and "in use" in err and out == "",
+              (status, out, err))
         status, _, err = weir_serve("--listen", "127.0.0.1:0", "--listen", address)
         check("the second of two listeners", status == 1 and address in err, (status, err))
         with daemon.resp() as c:
-            expect("who has the port keeps it", c.ask("PING"), "PONG")
+            expect("the daemon on the port keeps it", c.ask("PING"), "PONG")
 
 
 def sockets_are_left_clean():
@@ -92,7 +99,7 @@ def sockets_are_left_clean():
         path = daemon.addresses[0]
         status, _, err = weir_serve("--listen", f"unix:{path}")
         check("a socket in use", status == 1 and path in err, (status, err))
-        check("who has the socket keeps it", daemon.resp().ask("PING") == "PONG")
+        check("the daemon on the socket keeps it", daemon.resp().ask("PING") == "PONG")
         expect("it ends", daemon.stop(), 0)
         check("its socket is gone", not os.path.exists(path))
     with tempfile.TemporaryDirectory() as folder:
@@ -102,14 +109,15 @@ def sockets_are_left_clean():
         check("a killed one leaves its socket", os.path.exists(path))
         with Daemon(listen=(f"unix:{path}",)) as daemon:
             check("the next takes it over", daemon.resp().ask("PING") == "PONG")
-        status, _, err = weir_serve("--listen", f"unix:{path}", "--listen", "127.0.0.1:0", "--listen",
-                                    "unix:/nonexistent/weir.sock")
-        check("who cannot listen on all leaves none behind", status == 1 and not os.path.exists(path), (status, err))
+        status, _, err = weir_serve("--listen", f"unix:{path}", "--listen", "127.0.0.1:0",
+                                    "--listen", "unix:/nonexistent/weir.sock")
+        check("a daemon that cannot listen on all addresses leaves none behind",
+              status == 1 and not os.path.exists(path), (status, err))
         with open(path, "w", encoding="ascii") as file:
             file.write("not a socket\n")
         status, _, err = weir_serve("--listen", f"unix:{path}")
-        check("a file that is no socket is left alone", status == 1 and path in err and os.path.getsize(path) == 13,
-              (status, err))
+        check("a file that is no socket is left alone",
+              status == 1 and path in err and os.path.getsize(path) == 13, (status, err))
 
 
 def limits_of_the_command_line():
@@ -127,7 +135,8 @@ def it_stops_when_told():
             c.ask("PING")
             h.ask("GET", "/healthz")
             daemon.signal(number)
-            expect(f"signal {number}: exit status 0, though clients are connected", daemon.wait(), 0)
+            expect(f"signal {number}: exit status 0, though clients are connected", daemon.wait(),
+                   0)
             expect(f"signal {number}: connections are closed in order", c.rest(), b"")
 
 
@@ -142,9 +151,9 @@ def it_drains():
         h.send("GET", "/v1/take?limit=2/s+burst%3D1&key=h&wait=5s")
         until(lambda: idle.info()["delayed_replies"] == "2")
         daemon.signal(signal.SIGTERM)
-        expect("who waits for nothing is sent away", idle.rest(), b"")
+        expect("a client that waits for nothing is sent away", idle.rest(), b"")
         check("no new connections", until(lambda: not connects(daemon.addresses[0])))
-        check("it goes on for those who wait", daemon.alive())
+        check("it goes on for clients that wait", daemon.alive())
         check("they are answered when their turn comes", c.read()[0] == 1)
         expect("with what stood behind", c.read(), "PONG")
         expect("over HTTP too", h.read().status, 200)
@@ -166,7 +175,7 @@ def a_drain_has_an_end():
         c.send("WEIR.TAKE", "1/h", "k", 1, "WAIT", "forever")
         until(lambda: other.info()["delayed_replies"] == "1")
         daemon.signal(signal.SIGTERM)
-        expect("who waits for longer is not waited for", daemon.wait(), 0)
+        expect("a reply delayed for longer is not waited for", daemon.wait(), 0)
         got = c.rest()
         check("and is told, or sent away", got is not None and b":1\r\n" not in got[:8], got)
     with Daemon("--drain", "1h") as daemon, daemon.resp() as c, daemon.resp() as other:
@@ -188,8 +197,8 @@ def what_was_answered_arrives_before_the_end():
         daemon.signal(signal.SIGTERM)
         got = c.rest()
         thread.join()
-        check("answers that were begun are whole", got is not None and got.replace(b"+PONG\r\n", b"") == b"",
-              (got or b"")[-50:])
+        check("answers that were begun are whole",
+              got is not None and got.replace(b"+PONG\r\n", b"") == b"", (got or b"")[-50:])
         expect("status 0", daemon.wait(), 0)
 
 
@@ -215,23 +224,41 @@ def signals_that_mean_nothing_to_it():
         daemon.signal(signal.SIGSTOP)
         daemon.signal(signal.SIGCONT)
         expect("stopped and continued", c.ask("PING"), "PONG")
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            daemon.signal(number)
+            check(f"{number.name} is told in the log",
+                  until(lambda name=number.name: f'msg="{name} is ignored' in daemon.log()),
+                  daemon.log())
+            expect(f"{number.name} ends nothing", c.ask("PING"), "PONG")
+
+
+def it_says_what_it_is():
+    with Daemon("--threads", "2", "--limit", "a=10/s", "--limit",
+                "b=10/s store=redis://127.0.0.1:1") as daemon:
+        for line in ("version 0.1.0, store memory:, 2 threads, 2 limits", "limit a: room for",
+                     "limit b: keys in redis://127.0.0.1:1"):
+            check(f"the log says: {line}",
+                  until(lambda text=line: any(m.startswith(text) for m in daemon.messages())),
+                  daemon.log())
 
 
 def workers_as_told():
     with Daemon("--threads", "3") as daemon, daemon.resp() as c:
-        check("three workers, and little else", 3 <= daemon.status("Threads") <= 5, daemon.status("Threads"))
+        check("three workers, and little else", 3 <= daemon.status("Threads") <= 5,
+              daemon.status("Threads"))
         expect("they answer", c.ask("PING"), "PONG")
     with Daemon("--threads=1", "--max-keys=1000") as daemon, daemon.resp() as c:
         replies = []
         for i in range(5000):
             c.send("CL.THROTTLE", f"k{i}", 0, 1, 3600)
         replies = [c.read() for _ in range(5000)]
-        check("more keys than there is room for are served", not any(isinstance(r, Error) for r in replies))
+        check("more keys than there is room for are served",
+              not any(isinstance(r, Error) for r in replies))
 
 
 if __name__ == "__main__":
     sys.exit(play("start and end", [
-        what_is_wrong_is_named, a_port_in_use_is_told, sockets_are_left_clean, limits_of_the_command_line,
-        it_stops_when_told,
-        it_drains, a_drain_has_an_end, what_was_answered_arrives_before_the_end, it_stops_under_load,
-        signals_that_mean_nothing_to_it, workers_as_told]))
+        what_is_wrong_is_named, a_port_in_use_is_told, sockets_are_left_clean,
+        limits_of_the_command_line, it_stops_when_told,
+        it_drains, a_drain_has_an_end, what_was_answered_arrives_before_the_end,
+        it_stops_under_load, signals_that_mean_nothing_to_it, it_says_what_it_is, workers_as_told]))

@@ -5,9 +5,11 @@ The clock of these daemons is the real one; windows of an hour and more stand st
 """
 
 import contextlib
+import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -39,7 +41,8 @@ def keys_outlive_the_daemon():
             with on(path, "--limit", "api=fixed-window 1/10h") as daemon, daemon.resp() as c:
                 for name, words, refused in ways:
                     thread = c.send_behind(b"".join(encode(*words(i)) for i in range(n)))
-                    expect(f"{sentence}: all are granted by {name}", sum(c.read()[0] == refused for _ in range(n)), 0)
+                    expect(f"{sentence}: all are granted by {name}",
+                           sum(c.read()[0] == refused for _ in range(n)), 0)
                     thread.join()
                 end(daemon)
             with on(path, "--limit", "api=fixed-window 1/10h") as daemon, daemon.resp() as c:
@@ -89,25 +92,33 @@ def kill_under_load_grants_no_more_than_the_law():
                 while c.ask("WEIR.TAKE", "api", f"k{key}")[0]:
                     granted[key] += 1
         in_flight = rounds * customers
-        check(f"{rounds} kills under load: no key is granted more than {LIMIT}", max(granted) <= LIMIT, granted)
-        check("and none less, but for answers that were on their way", sum(granted) >= KEYS * LIMIT - in_flight
+        check(f"{rounds} kills under load: no key is granted more than {LIMIT}",
+              max(granted) <= LIMIT, granted)
+        check("and none less, but for answers that were on their way",
+              sum(granted) >= KEYS * LIMIT - in_flight
               and min(granted) > 0, granted)
         check("the load was one", asked > 500, asked)
 
 
 def two_daemons_share_a_file():
     limit = ("--limit", "api=fixed-window 10/10h")
-    with state_file() as path, on(path, *limit) as one, on(path, *limit) as two, one.resp() as a, two.resp() as b:
+    with state_file() as path, on(path, *limit) as one, on(path, *limit) as two, one.resp() as a, \
+            two.resp() as b:
         for i in range(5):
-            expect("one of each in turn", (a.ask("WEIR.TAKE", "api", "k")[2], b.ask("WEIR.TAKE", "api", "k")[2]),
+            expect("one of each in turn",
+                   (a.ask("WEIR.TAKE", "api", "k")[2], b.ask("WEIR.TAKE", "api", "k")[2]),
                    (9 - 2 * i, 8 - 2 * i))
-        expect("then none of either", (a.ask("WEIR.TAKE", "api", "k")[0], b.ask("WEIR.TAKE", "api", "k")[0]), (0, 0))
+        expect("then none of either",
+               (a.ask("WEIR.TAKE", "api", "k")[0], b.ask("WEIR.TAKE", "api", "k")[0]), (0, 0))
         expect("throttles too", (a.ask("CL.THROTTLE", "t", 1, 1, 36000)[:3],
-                                 b.ask("CL.THROTTLE", "t", 1, 1, 36000)[:3]), ([0, 2, 1], [0, 2, 0]))
-        expect("literals too", (a.ask("WEIR.TAKE", "2/10h", "t")[:3], b.ask("WEIR.TAKE", "2/10h", "t")[:3]),
+                                 b.ask("CL.THROTTLE", "t", 1, 1, 36000)[:3]),
+               ([0, 2, 1], [0, 2, 0]))
+        expect("literals too",
+               (a.ask("WEIR.TAKE", "2/10h", "t")[:3], b.ask("WEIR.TAKE", "2/10h", "t")[:3]),
                ([1, 2, 1], [1, 2, 0]))
         a.ask("WEIR.LIMIT", "SET", "api", "fixed-window 15/10h")
-        expect("a change by one is in force in the other", b.ask("WEIR.TAKE", "api", "k")[:3], [1, 15, 4])
+        expect("a change by one is in force in the other", b.ask("WEIR.TAKE", "api", "k")[:3],
+               [1, 15, 4])
         expect("and is told there", b.ask("WEIR.LIMIT", "GET", "api"), b"fixed-window 15/10h")
         one.signal(signal.SIGKILL)
         one.wait()
@@ -120,7 +131,8 @@ def limits_in_a_file_outlive_the_daemon():
             c.ask("WEIR.LIMIT", "SET", "kept", "fixed-window 10/10h")
             c.ask("WEIR.TAKE", "kept", "k", 4)
         with on(path) as daemon, daemon.resp() as c:
-            expect("a limit that was set", c.ask("WEIR.LIMIT", "GET", "kept"), b"fixed-window 10/10h")
+            expect("a limit that was set", c.ask("WEIR.LIMIT", "GET", "kept"),
+                   b"fixed-window 10/10h")
             expect("with its keys", c.ask("WEIR.PEEK", "kept", "k", 0)[:3], [1, 10, 6])
             expect("no names of the daemon's own are listed", c.ask("WEIR.LIMIT", "LIST"),
                    [b"kept", b"fixed-window 10/10h"])
@@ -132,13 +144,29 @@ def limits_in_a_file_outlive_the_daemon():
 def a_file_full_of_literals_goes_on():
     """Every literal is a policy in the file, which has room for some: unused ones make place."""
     with state_file() as path, on(path) as daemon, daemon.resp() as c:
-        bad = [(i, r) for i in range(2, 600) if isinstance(r := c.ask("WEIR.TAKE", f"{i}/1h", "k"), Error)]
+        bad = [(i, r) for i in range(2, 600)
+               if isinstance(r := c.ask("WEIR.TAKE", f"{i}/1h", "k"), Error)]
         check("600 different literals", not bad, f"{len(bad)}: {bad[:2]}")
         expect("and a throttle", c.ask("CL.THROTTLE", "k", 0, 1, 36000)[0], 0)
         expect("and a name", c.ask("WEIR.LIMIT", "SET", "api", "10/s"), "OK")
 
 
+def names_of_any_bytes_are_listed_as_json():
+    """Another program may give a limit in the file a name that is not UTF-8."""
+    with state_file() as path:
+        subprocess.run([sys.argv[1], "take", "--store", path, "--limit", b"a\xffb=10/s", b"a\xffb",
+                        "k"],
+                       check=True, stdout=subprocess.DEVNULL)
+        with on(path) as daemon, daemon.http() as c:
+            for route in ("/v1/limits", "/v1/limits/a%ffb"):
+                page = json.loads(c.ask("GET", route).body.decode())
+                expect(f"the byte is U+FFFD in {route}", page.get("limits", [page])[0]["name"],
+                       "a\ufffdb")
+
+
 if __name__ == "__main__":
     sys.exit(play("state files", [
-        keys_outlive_the_daemon, kill_under_load_grants_no_more_than_the_law, two_daemons_share_a_file,
-        limits_in_a_file_outlive_the_daemon, a_file_full_of_literals_goes_on]))
+        keys_outlive_the_daemon, kill_under_load_grants_no_more_than_the_law,
+        two_daemons_share_a_file,
+        limits_in_a_file_outlive_the_daemon, a_file_full_of_literals_goes_on,
+        names_of_any_bytes_are_listed_as_json]))

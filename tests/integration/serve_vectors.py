@@ -115,7 +115,8 @@ def run_case(case, way):
         if isinstance(row, str):
             yield f"{here}: {row}"
         elif expect is not None and i <= moved:
-            yield from (f"{here}: {problem}" for problem in compare(expect, row, way.unit, i < moved))
+            yield from (f"{here}: {problem}"
+                        for problem in compare(expect, row, way.unit, i < moved))
 
 
 def run_all(way, cases):
@@ -210,7 +211,8 @@ class OverResp:
             fresh = self.touched.starts_fresh(e.limit)
             before = clock + [("WEIR.RESET", limit, key) for key in self.touched.keys if fresh]
             after = [("WEIR.PEEK", limit, key, 0) for key in self.touched.keys]
-            return (before + [("WEIR.LIMIT", "SET", limit, e.limit)] + after, lambda r: okay(r[:len(before) + 1]))
+            return (before + [("WEIR.LIMIT", "SET", limit, e.limit)] + after,
+                    lambda r: okay(r[:len(before) + 1]))
         self.touched.note(e)
         if e.verb == "take":
             words += [] if e.name is None else ["AS", e.name]
@@ -223,14 +225,16 @@ class OverResp:
             look = ("WEIR.PEEK", limit, self.key_of[e.key], 0)
             again = e.key in self.cancelled
             self.cancelled.add(e.key)
-            return clock + [("WEIR.CANCEL", e.key), look], given_back_before if again else given_back
+            return clock + [("WEIR.CANCEL", e.key),
+                            look], given_back_before if again else given_back
         if e.verb == "reset":
             return clock + [("WEIR.RESET", limit, e.key)], okay
         raise Unspeakable(f"no command for {e.verb}")
 
     def tell(self, start, events):
         self.cases += 1
-        self.key_of, self.cancelled, self.touched = {e.name: e.key for e in events if e.name}, set(), Touched()
+        self.key_of, self.cancelled, self.touched = {e.name: e.key for e in events
+                                                     if e.name}, set(), Touched()
         self.line.ask("WEIR.CLOCK", "SET", start)
         rows = self.exchange([self.commands(e, start) for e in events])
         self.line.ask("WEIR.LIMIT", "DEL", f"case{self.cases}")
@@ -262,7 +266,8 @@ class OverHttp:
     def tell(self, start, events):
         for e in events:
             if e.verb == "cancel":
-                raise Unspeakable("a reservation belongs to its connection, and HTTP names none: no cancel")
+                raise Unspeakable("a reservation belongs to its connection, and HTTP names none: "
+                                  "no cancel")
         self.cases += 1
         self.touched = Touched()
         self.clock.set(start)
@@ -277,7 +282,9 @@ class OverHttp:
         if e.verb == "limit":
             fresh = self.touched.starts_fresh(e.limit)
             for key in self.touched.keys if fresh else ():
-                self.plain("POST", "/v1/reset?" + urllib.parse.urlencode({"limit": limit, "key": key}), (204,))
+                self.plain("POST",
+                           "/v1/reset?" + urllib.parse.urlencode({"limit": limit, "key": key}),
+                           (204,))
             row = self.plain("PUT", f"/v1/limits/{limit}", (200, 201), e.limit)
             for key in self.touched.keys:
                 self.verdict("GET", "/v1/peek", {"limit": limit, "key": key, "cost": 0})
@@ -303,13 +310,16 @@ class OverHttp:
     def verdict(self, method, path, query):
         target = path + "?" + urllib.parse.urlencode(query)
         answer = self.line.ask(method, target, "" if method == "POST" else None)
-        if answer.status not in (200, 429):
+        if answer.status not in (200, 422, 429):
             return f"answered {answer!r}"
         told = json.loads(answer.body)
         if path == "/v1/take" and told["allowed"] != (answer.status == 200):
             return f"status and body disagree: {answer!r}"
+        if (answer.status == 422) != (path == "/v1/take" and told["retry_after_ms"] == -1):
+            return f"422 is what never passes, and only that: {answer!r}"
         row = {"verdict": "allow" if told["allowed"] else "deny", "reason": told["reason"],
-               "limit": told["limit"], "remaining": told["remaining"], "reset": told["reset_after_ms"]}
+               "limit": told["limit"], "remaining": told["remaining"],
+               "reset": told["reset_after_ms"]}
         if told["allowed"]:
             return row | {"wait": told["wait_ms"]}
         return row | {"retry": told["retry_after_ms"]}
@@ -333,7 +343,8 @@ class AsThrottle:
         if any(e.verb != "take" or e.wait or (e.cost or 1) < 1 for e in events[1:]):
             raise Unspeakable("asks for more than throttles can say")
         self.cases += 1
-        rows = self.exchange([(self.base + (e.at or 0), f"{self.word}{self.cases}{e.key}", *bucket, e.cost or 1)
+        rows = self.exchange([(self.base + (e.at or 0), f"{self.word}{self.cases}{e.key}", *bucket,
+                               e.cost or 1)
                               for e in events[1:]])
         self.base += max(e.at or 0 for e in events)
         return [{"verdict": None}] + rows
@@ -341,7 +352,8 @@ class AsThrottle:
     def exchange(self, asked):
         for now, key, burst, count, period, cost in asked:
             self.line.send("WEIR.CLOCK", "SET", now)
-            self.line.send(self.word, key, burst - (self.word == "CL.THROTTLE"), count, period, cost)
+            self.line.send(self.word, key, burst - (self.word == "CL.THROTTLE"), count, period,
+                           cost)
         return [self.row(self.line.read(), self.line.read()) for _ in asked]
 
     def row(self, clock, reply):
@@ -371,12 +383,14 @@ class AsPosted(AsThrottle):
 
     def post(self, now, key, burst, count, period, cost):
         self.clock.set(now)
-        body = {"key": key, "max_burst": burst, "count_per_period": count, "period": period, "quantity": cost}
+        body = {"key": key, "max_burst": burst, "count_per_period": count, "period": period,
+                "quantity": cost}
         answer = self.http.ask("POST", "/throttle", json.dumps(body))
         if answer.status != 200:
             return f"answered {answer!r}"
         told = json.loads(answer.body)
-        return self.told(told["allowed"], told["limit"], told["remaining"], told["retry_after"], told["reset_after"])
+        return self.told(told["allowed"], told["limit"], told["remaining"], told["retry_after"],
+                         told["reset_after"])
 
 
 def bucket_of(events):
@@ -399,7 +413,8 @@ def a_daemon():
     wanted here."""
     a_daemon.made += 1
     return Daemon("--max-wait", "forever",
-                  *(("--store", REDIS[0].url(prefix=f"v{a_daemon.made}", timeout="10s")) if REDIS else ()))
+                  *(("--store", REDIS[0].url(prefix=f"v{a_daemon.made}", timeout="10s")) if REDIS
+                    else ()))
 
 
 a_daemon.made = 0
@@ -422,12 +437,14 @@ def every_case_over_http():
 
 def plain_buckets_by_throttles():
     with a_daemon() as daemon:
-        for way in (AsThrottle(daemon, "CL.THROTTLE"), AsThrottle(daemon, "THROTTLE"), AsPosted(daemon)):
+        for way in (AsThrottle(daemon, "CL.THROTTLE"), AsThrottle(daemon, "THROTTLE"),
+                    AsPosted(daemon)):
             run_all(way, CASES)
     by = {name for way, name, _ in SKIPPED if way == "by CL.THROTTLE"}
-    theirs = [c.name for c in CASES if os.path.basename(c.path) in ("rediscell.vec", "throttlecrab.vec")]
-    check("every case of redis-cell and throttlecrab is said in their own words", not by & set(theirs),
-          by & set(theirs))
+    theirs = [c.name for c in CASES
+              if os.path.basename(c.path) in ("rediscell.vec", "throttlecrab.vec")]
+    check("every case of redis-cell and throttlecrab is said in their own words",
+          not by & set(theirs), by & set(theirs))
 
 
 def what_could_not_be_said():
@@ -437,15 +454,16 @@ def what_could_not_be_said():
         names = list(dict.fromkeys(name for _, name, y in SKIPPED if y == why))
         print(f"not said {', '.join(ways)}, {len(names)} cases: {why}: {' '.join(names)}")
     check("over RESP everything can be said", not [s for s in SKIPPED if "RESP" in s[0]])
-    check("over HTTP all but cancel can be said", all("cancel" in w for way, _, w in SKIPPED if way == "over HTTP"))
+    check("over HTTP all but cancel can be said",
+          all("cancel" in w for way, _, w in SKIPPED if way == "over HTTP"))
 
 
 if __name__ == "__main__":
     paths = [word for word in sys.argv[2:] if word.endswith(".vec")]
     sys.argv = [word for word in sys.argv if word not in paths]
     CASES = [case for path in paths for case in run_sim.parse(path)]
-    SCENES = [every_case_over_resp, every_case_in_a_pipeline, every_case_over_http, plain_buckets_by_throttles,
-              what_could_not_be_said]
+    SCENES = [every_case_over_resp, every_case_in_a_pipeline, every_case_over_http,
+              plain_buckets_by_throttles, what_could_not_be_said]
     if "--redis" not in sys.argv:
         sys.exit(play("vectors over the wire", SCENES))
     TICK = 1000

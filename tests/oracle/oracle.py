@@ -1,11 +1,12 @@
 """A second implementation of the limits, in exact fractions.
 
-The idea: limits.md says what every algorithm decides, precisely enough to write it twice. This is the second
-implementation, for comparison: written from the page alone, with fractions and plain lists where the library
-has 128-bit integers and sixteen bytes, and with nothing clever. Read it beside limits.md, section by section.
+The idea: limits.md says what every algorithm decides, precisely enough to write it twice. This is
+the second implementation, for comparison: written from the page alone, with fractions and plain
+lists where the library has 128-bit integers and sixteen bytes, and with nothing clever. Read it
+beside limits.md, section by section.
 
-A term (one limit of a compound) is an object that never changes; a key's state is a value that is never
-modified in place, so that a peek is a take whose new state is dropped. Every algorithm has:
+A term (one limit of a compound) is an object that never changes; a key's state is a value that is
+never modified in place, so that a peek is a take whose new state is dropped. Every algorithm has:
 
     zero(created)                          the state of a fresh key
     decide(s, now, cost, patience)      (reason, wait, retry)
@@ -15,16 +16,19 @@ modified in place, so that a peek is a take whose new state is dropped. Every al
     reset_after(s, now, zero)
     refund(s, now, n, zero)             (state, returned)
     cancel(s, now, cost, act, zero)     (state, returned)
-    convert(s, old, at, old_zero)       the state that a term `old` wrote, after the change at time `at`
+    convert(s, old, at, old_zero)       the state that a term `old` wrote, after the change at time
+    `at`
 
 Where the page leaves room, the oracle reads it so:
-(1) A live change pairs terms by position. A term that starts fresh is created at the change; a bucket that is created
+(1) A live change pairs terms by position. A term that starts fresh is created at the change; a
+bucket that is created
     full has D = 0.
 (2) D, and a warmup's `stored` and `next`, are rounded up to their grid by a live change.
 (3) A refund or a cancel returns the most that one of the terms got back.
 (4) A reservation acts, in each term, when that term said so.
-(5) In a refused request, a count-denied term that would have granted at once is charged; otherwise it counts as refused.
-(6) The store forgets a key whose state is the zero state; a bucket then forgets, too, whether its reservations are known.
+(5) In a refused request, a count-denied term that would have granted at once is charged; otherwise
+it counts as refused. (6) The store forgets a key whose state is the zero state; a bucket then
+forgets, too, whether its reservations are known.
 """
 
 import bisect
@@ -81,6 +85,10 @@ def parse_term(text):
     words = text.split()
     if words[0] == "min-interval":
         return MinInterval(1, words[1], words[2:])
+    if words[0] == "unlimited":
+        return Constant(10**12, "1s", words[1:])
+    if words[0].split("/")[0] == "0":
+        return Constant(0, "1s", words[1:])
     if "/" in words[0]:
         words.insert(0, "token-bucket")
     count, period = words[1].split("/")
@@ -102,7 +110,7 @@ class Term:
         else:
             self.period = UNITS[period] if period in UNITS else parse_duration(period)
         if self.period is not None:
-            self.T = Fraction(self.period, count)
+            self.T = Fraction(self.period, count) if count else None
         opts = dict(o.partition("=")[::2] for o in options)
         self.count_denied = "count-denied" in opts
         self.shadow = "shadow" in opts
@@ -138,10 +146,12 @@ class Term:
 
 # ---------------------------------------------------------------- buckets
 
-# `lost`: the act time of the last reservation is no longer known, until D is found past. `reserved`: more was owed
-# than M when it was charged. `low`: the clock has stepped back, and this is the second due time; else None.
+# `lost`: the act time of the last reservation is no longer known, until D is found past.
+# `reserved`: more was owed than M when it was charged. `low`: the clock has stepped back, and this
+# is the second due time; else None.
 Due = namedtuple("Due", "D lost reserved low", defaults=(False, None))
-FORGIVEN = 1 << 39                          # the largest count of a bucket that has room for a second due time
+# the largest count of a bucket that has room for a second due time
+FORGIVEN = 1 << 39
 STALE = 10 * 10**9                          # how much later than its reading a time may be used
 
 
@@ -171,7 +181,8 @@ class Bucket(Term):
 
     def step_back(self, s, now, zero):
         """Any access to a key notes that the clock has stepped back."""
-        if s.low is not None or s.lost or s.reserved or s.D <= zero.D or not self.more_than_most(s.D, now + STALE):
+        if (s.low is not None or s.lost or s.reserved or s.D <= zero.D
+            or not self.more_than_most(s.D, now + STALE)):
             return s
         H = ceil(s.D)
         return Due(Fraction(H), False, False, H - cut(H - now - self.most()))
@@ -210,7 +221,8 @@ class Bucket(Term):
         return max(D, now) + cost * self.T
 
     def charge(self, s, now, cost):
-        if self.by_low(s, now) and (self.patient_behind or self.judge(Due(s.low, False), now, cost, 0)[0] == OK):
+        if (self.by_low(s, now)
+            and (self.patient_behind or self.judge(Due(s.low, False), now, cost, 0)[0] == OK)):
             return self.behind(min(TOP, ceil(s.D + cost * self.T)), self.after(s.low, now, cost))
         D = self.after(s.D, now, cost)
         return Due(D, s.lost and s.D > now, self.more_than_most(D, now))
@@ -272,7 +284,8 @@ class Bucket(Term):
             return Due(Fraction(ceil(s.D)), False)
         if s.low is not None:
             H, low = (ceil(self.carried(D, old, at)) for D in (s.D, s.low))
-            return self.behind(H, low) if self.most() is not None and H > low else Due(Fraction(H), True)
+            return (self.behind(H, low) if self.most() is not None and H > low
+                    else Due(Fraction(H), True))
         D = self.carried(s.D, old, at)
         lost = s.lost or (s.D > old_zero.D and old.waiting(s.D, at))
         return Due(D, lost, s.reserved or self.more_than_most(D, at))
@@ -376,13 +389,15 @@ class Pacer(Bucket):
         patience = self.patience(D, now, cost, patience)
         after = self.after(D, now, cost)
         wait = max(0, min(TOP, ceil(after - (1 + self.slack) * self.T)) - now)
-        over = min(TOP, ceil(after - ((1 + self.slack) * self.T + min(self.queue * self.T, LONGEST)))) - now
+        over = min(TOP, ceil(after - ((1 + self.slack) * self.T
+                                      + min(self.queue * self.T, LONGEST)))) - now
         return wait, wait - min(patience, self.max_wait), over
 
     def most(self):
         if self.count > FORGIVEN:
             return None
-        return min(ceil((1 + self.slack + self.queue) * self.T), LONGEST, ceil(self.limit * self.T) + self.max_wait)
+        return min(ceil((1 + self.slack + self.queue) * self.T), LONGEST,
+                   ceil(self.limit * self.T) + self.max_wait)
 
     def judge(self, s, now, cost, patience):
         _, too_long, too_many = self.tests(now, now, cost, patience)
@@ -452,6 +467,38 @@ class MinInterval(Bucket):
         return grant()
 
 
+# ---------------------------------------------------------------- unlimited, 0/s
+
+class Constant(Term):
+    """Counts nothing: all passes, or nothing does. It has no state."""
+
+    def zero(self, created):
+        return None
+
+    def decide(self, s, now, cost, patience):
+        return grant() if self.count else refuse(TOO_BIG, NEVER)
+
+    def charge(self, s, now, cost):
+        return s
+
+    deny = charge
+
+    def remaining(self, s, now):
+        return self.count
+
+    def reset_after(self, s, now, zero):
+        return 0
+
+    def refund(self, s, now, n, zero):
+        return s, 0
+
+    def convert(self, s, old, at, old_zero):
+        return None
+
+    def carries(self, old):
+        return self.count == old.count
+
+
 # ---------------------------------------------------------------- fixed-window
 
 Window = namedtuple("Window", "start end used")
@@ -488,7 +535,8 @@ class FixedWindow(Term):
         else:
             first = day.replace(day=1)
             after = (first + timedelta(days=31)).replace(day=1)
-        return tuple(epoch_ns(datetime(d.year, d.month, d.day, tzinfo=self.zone).astimezone(timezone.utc))
+        return tuple(epoch_ns(datetime(d.year, d.month, d.day,
+                                       tzinfo=self.zone).astimezone(timezone.utc))
                      for d in (first, after))
 
     def open(self, s, now):
@@ -534,7 +582,8 @@ class FixedWindow(Term):
         if self.clock:
             return Window(*self.edges(at), s.used)
         nominal = 31 * CALENDAR["day"] if old.period is None else old.period
-        if self.period > nominal:                # a clock window's start is not kept: it is taken to be C
+        # a clock window's start is not kept: it is taken to be C
+        if self.period > nominal:
             start = at if old.clock else s.start
             return Window(start, start + self.period, s.used)
         end = min(s.end, at + self.period)
@@ -637,7 +686,8 @@ class SlidingCounter(Term):
         return self.overlap(s, now) + s.get(self.window(s, now), 0)
 
     def until(self, s, now, most):
-        """The least time after which `used` is at most `most`: it only ever falls, and is 0 after two windows."""
+        """The least time after which `used` is at most `most`: it only ever falls, and is 0 after
+        two windows."""
         low, high = 0, (self.window(s, now) + 2) * self.period - now
         while low < high:
             mid = (low + high) // 2
@@ -818,13 +868,15 @@ class SmoothWarmup(Term):
         return Warm(stored, Fraction(ceil(s.next * self.count), self.count))
 
 
-ALGORITHMS = {"fixed-window": FixedWindow, "sliding-window": SlidingWindow, "sliding-counter": SlidingCounter,
+ALGORITHMS = {"fixed-window": FixedWindow, "sliding-window": SlidingWindow,
+              "sliding-counter": SlidingCounter,
               "sliding-log": SlidingLog, "token-bucket": TokenBucket, "leaky-bucket": LeakyBucket,
               "pacer": Pacer, "smooth-bursty": SmoothBursty, "smooth-warmup": SmoothWarmup}
 
-# ---------------------------------------------------------------- several terms, versions, the script
+# ---------------------------------------------------------------- several terms, versions, the scri
 
-# A reservation acts at `act`, when the last of its terms lets it; `acts` has None for a term that refused.
+# A reservation acts at `act`, when the last of its terms lets it; `acts` has None for a term that
+# refused.
 Reservation = namedtuple("Reservation", "key cost act acts lineages resets")
 
 
@@ -842,7 +894,7 @@ class Sim:
         self.start, self.now = start_ns, start_ns
         self.versions = []          # (terms, time of the change, the zero states)
         self.keys = {}              # key -> (version, states)
-        self.resets = {}            # key -> how often it was reset
+        self.resets = 0             # of any key: each voids the reservations made before it
         self.lineages = 0           # terms whose states carry over have the same lineage
         self.names = {}             # as=ID -> Reservation
         if limit_text:
@@ -892,7 +944,8 @@ class Sim:
         return terms, zeros, states
 
     def as_if(self, version, states, oldest):
-        """States that a forgotten version wrote, as if the oldest kept one had; fresh where they cannot be."""
+        """States that a forgotten version wrote, as if the oldest kept one had; fresh where they
+        cannot be."""
         terms, _, new = self.versions[oldest]
         new = list(new)
         for i, (old, t) in enumerate(zip(self.versions[version][0], terms)):
@@ -936,28 +989,33 @@ class Sim:
                 after[i] = t.deny(states[i], self.now, cost)
         if not refusers:
             would = [a[0] for a in answers if a[0] != OK]
-            wait = max([a[1] for t, a in zip(terms, answers) if a[0] == OK and not t.shadow], default=0)
+            wait = max([a[1] for t, a in zip(terms, answers) if a[0] == OK and not t.shadow],
+                       default=0)
             acts = [self.now + a[1] if a[0] == OK else None for a in answers]
             return self.stands(terms, zeros, after, would[0] if would else OK, wait), after, acts
         first = refusers[0]
         # As things stand after the call: a refused event that counts delays the retry too.
         # So does one that a term granted, and counted for nothing.
-        counted = [i for i, t in enumerate(terms) if answers[i][0] == OK and t.count_denied and not t.shadow]
-        again = [terms[i].decide(after[i], self.now, cost, patiences[i]) for i in refusers + counted]
+        counted = [i for i,
+                   t in enumerate(terms) if answers[i][0] == OK and t.count_denied and not t.shadow]
+        again = [terms[i].decide(after[i], self.now, cost, patiences[i])
+                 for i in refusers + counted]
         retries = [retry for _, _, retry in again if retry is not None]
-        retry = NEVER if NEVER in retries else self.all_grant(terms, after, cost, patiences, max(retries))
+        retry = (NEVER if NEVER in retries
+                 else self.all_grant(terms, after, cost, patiences, max(retries)))
         left = min(t.remaining(s, self.now) for t, s in zip(terms, after))
         return Verdict(False, answers[first][0], terms[first].limit, left, None,
                        retry, self.reset_after(terms, zeros, after)), after, None
 
     def all_grant(self, terms, states, cost, patiences, retry):
-        """A key that is behind may grant before the clock has caught up, and refuse just after: the first time that
-        suits all."""
+        """A key that is behind may grant before the clock has caught up, and refuse just after: the
+        first time that suits all."""
         before = None
         while retry != before:
             before = retry
             for t, s, p in zip(terms, states, patiences):
-                if getattr(s, "low", None) is not None and not t.shadow and self.now + retry <= LONGEST:
+                if (getattr(s, "low", None) is not None and not t.shadow
+                    and self.now + retry <= LONGEST):
                     retry += t.decide(s, self.now + retry, cost, p)[2] or 0
         return retry
 
@@ -985,14 +1043,16 @@ class Sim:
             return (time, verb) + ("-",) * 10
         if verb == "reset":
             self.keys.pop(rest[0], None)
-            self.resets[rest[0]] = self.resets.get(rest[0], 0) + 1
+            self.resets += 1
             return (time, verb) + ("-",) * 10
         if verb == "cancel":
             key, cost, v = self.cancel(rest[0])
         else:
             key, cost, v = self.event(verb, rest)
-        return (time, verb, key, str(cost), "allow" if v.allowed else "deny", v.reason, str(v.limit),
-                str(v.remaining), *("-" if x is None else str(x) for x in (v.wait, v.retry, v.reset)), "-")
+        return (time, verb, key, str(cost), "allow" if v.allowed else "deny", v.reason,
+                str(v.limit),
+                str(v.remaining),
+                *("-" if x is None else str(x) for x in (v.wait, v.retry, v.reset)), "-")
 
     def event(self, verb, rest):
         key, rest = rest[0], rest[1:]
@@ -1009,18 +1069,18 @@ class Sim:
             self.keep(key, after)
             if "as" in opts:
                 lineages = [t.lineage for t in self.versions[-1][0]]
-                self.names[opts["as"]] = Reservation(key, cost, self.now + v.wait, acts, lineages,
-                                                     self.resets.get(key, 0)) if v.allowed else NOTHING(key)
+                self.names[opts["as"]] = NOTHING(key) if not v.allowed else Reservation(
+                    key, cost, self.now + v.wait, acts, lineages, self.resets)
         return key, cost, v
 
     def cancel(self, name):
-        """A term gives back what it granted, if it is still the term and the key that granted it."""
+        """A term that is still the one that granted it gives it back, if no key was reset."""
         r = self.names[name]
         self.names[name] = NOTHING(r.key)
 
         def back(i, t, s, z):
-            if i >= len(r.acts) or r.acts[i] is None or r.lineages[i] != t.lineage or r.act < self.now \
-                    or r.resets != self.resets.get(r.key, 0):
+            if (i >= len(r.acts) or r.acts[i] is None or r.lineages[i] != t.lineage
+                or r.act < self.now or r.resets != self.resets):
                 return s, 0
             return t.cancel(s, self.now, r.cost, max(r.acts[i], self.now), z)
         returned, v = self.give_back(r.key, back)

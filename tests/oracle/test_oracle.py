@@ -16,7 +16,8 @@ MS = 10**6
 
 def acquire(rows):
     """Guava's acquire(1): a reservation made at t_us waits wait_us."""
-    return [(f"{t}us take k 1 wait=forever", {"verdict": "allow", "wait": 1000 * wait}) for t, wait in rows]
+    return [(f"{t}us take k 1 wait=forever", {"verdict": "allow", "wait": 1000 * wait}) for t,
+            wait in rows]
 
 
 WARM_UP = [(0, 0), (0, 1375000), (1375000, 1125000), (2500000, 875000), (3375000, 625000),
@@ -57,7 +58,8 @@ CASES = [
         ("0 take k 150 wait=forever", {"verdict": "deny", "reason": "TOO_BIG", "retry": -1})]),
     ("RC2 burst 1 limits", "token-bucket 1/2s", [
         ("0 take k", {"verdict": "allow", "limit": 1, "remaining": 0, "reset": 2000 * MS}),
-        ("0 take k", {"verdict": "deny", "limit": 1, "remaining": 0, "retry": 2000 * MS, "reset": 2000 * MS}),
+        ("0 take k",
+         {"verdict": "deny", "limit": 1, "remaining": 0, "retry": 2000 * MS, "reset": 2000 * MS}),
         ("2s take k", {"verdict": "allow", "remaining": 0, "reset": 2000 * MS})]),
     ("SW01 sliding-counter weighs the window before", "sliding-counter 10/s", [
         ("0 take k 1", {"verdict": "allow"}),

@@ -102,11 +102,11 @@ static void check_rate(struct prop_case *c, const struct prop_ledger *l,
 }
 
 /* What accrues from the creation of the limit is not there before. */
-static void check_birth(struct prop_case *c, const struct prop_ledger *l, weir__u128 stock,
-                        bool last_is_free)
+static void check_from_creation(struct prop_case *c, const struct prop_ledger *l, weir__u128 stock,
+                                bool last_is_free)
 {
     const struct bound_promise p = {.stock = stock, .last_is_free = last_is_free};
-    const struct prop_event birth = {.act_ns = c->m->created_ns};
+    const struct prop_event creation = {.act_ns = c->m->created_ns};
     struct prop_event e[PROP_STEPS];
     weir__u128 sum = 0;
 
@@ -115,7 +115,7 @@ static void check_birth(struct prop_case *c, const struct prop_ledger *l, weir__
     for (int i = 0; i < l->n; i++) {
         if (!last_is_free)
             sum += weir__wide(e[i].cost);
-        check_interval(c, &p, &birth, &e[i], (struct start){.rounded = false}, sum);
+        check_interval(c, &p, &creation, &e[i], (struct start){.rounded = false}, sum);
         if (last_is_free)
             sum += weir__wide(e[i].cost);
     }
@@ -128,7 +128,7 @@ static void check_token_bucket(struct prop_case *c, const struct prop_ledger *l)
 
     check_rate(c, l, &p);
     if (t->initial < t->burst)
-        check_birth(c, l, events(c, t->initial), false);
+        check_from_creation(c, l, events(c, t->initial), false);
 }
 
 /* Admitted: capacity and the rate. With a delay they leave at the rate too: but for the last one,
@@ -157,7 +157,7 @@ static void check_pacer(struct prop_case *c, const struct prop_ledger *l)
 
     check_rate(c, l, &p);
     if (c->m->term.burst > 1)
-        check_birth(c, l, events(c, 1), false);
+        check_from_creation(c, l, events(c, 1), false);
 }
 
 static void check_smooth(struct prop_case *c, const struct prop_ledger *l, int64_t stored_ns)
@@ -167,7 +167,7 @@ static void check_smooth(struct prop_case *c, const struct prop_ledger *l, int64
 
     check_rate(c, l, &p);
     if (c->m->term.algorithm == WEIR_SMOOTH_BURSTY)
-        check_birth(c, l, 0, true);
+        check_from_creation(c, l, 0, true);
 }
 
 static void check_spacing(struct prop_case *c, const struct prop_ledger *l, int64_t gap_ns)
@@ -302,6 +302,8 @@ void prop_bound(struct prop_case *c, const struct prop_ledger *l)
     case WEIR_SMOOTH_BURSTY: check_smooth(c, l, t->max_burst_ns); return;
     case WEIR_SMOOTH_WARMUP: check_smooth(c, l, 0); return;
     case WEIR_MIN_INTERVAL: check_spacing(c, l, t->period_ns); return;
+    case WEIR_ZERO: check_length(c, l, INT64_MAX, 0); return;
+    case WEIR_UNLIMITED: return;
     case WEIR__GUARDS: return;
     }
 }

@@ -7,8 +7,8 @@ int64_t prop_cost(struct prop_case *c)
 
     switch (prop_range(r, 0, 11)) {
     case 0: return prop_odds(r, 4) ? 0 : 1;
-    case 1: return prop_range(r, 1, c->m->limit);
-    case 2: return prop_any_size(r, 1, c->m->limit);
+    case 1: return prop_range(r, 1, weir__max(1, c->m->limit));
+    case 2: return prop_any_size(r, 1, weir__max(1, c->m->limit));
     case 3: return prop_odds(r, 2) ? c->m->limit : c->m->limit + 1;
     case 4: return weir__max(1, c->last.remaining);
     case 5: return c->last.remaining + 1;
@@ -37,7 +37,7 @@ int64_t prop_patience(struct prop_case *c)
 static int64_t stride(struct prop_case *c)
 {
     struct prop_rng *r = &c->rng;
-    const int64_t period = c->m->term.period_ns, step = period / c->m->term.count;
+    const int64_t period = c->m->term.period_ns, step = period / weir__max(1, c->m->term.count);
 
     switch (prop_range(r, 0, 13)) {
     case 0: return prop_range(r, 0, 2);

@@ -225,6 +225,8 @@ static void write_own(struct draft *d, enum weir_algorithm algorithm)
     case WEIR_SMOOTH_BURSTY:
     case WEIR_SMOOTH_WARMUP: write_smooth(d, algorithm); return;
     case WEIR_MIN_INTERVAL: write(d, "min-interval %lldns", (long long)d->period_ns); return;
+    case WEIR_UNLIMITED: write(d, "unlimited"); return;
+    case WEIR_ZERO: write(d, "0/%lldns", (long long)d->period_ns); return;
     case WEIR__GUARDS: return;
     }
 }

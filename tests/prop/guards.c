@@ -11,16 +11,16 @@
 
 static const struct guards_law LAWS[] = {
     {"text", "a limit printed and read again is the same bytes", law_text, 4000},
-    {"permits", "in flight is who entered and neither left nor outlived its lease", law_permits,
-     2000},
-    {"gate", "inside is who entered and did not leave, and never too many", law_gate, 1000},
+    {"permits", "in flight are calls that entered and neither left nor outlived their lease",
+     law_permits, 2000},
+    {"gate", "inside are calls that entered and did not leave, and never too many", law_gate, 1000},
     {"breaker", "it stands as a plain list of all calls says", law_breaker, 3000},
     {"never-stuck", "time and good probes close it from wherever it stands", law_never_stuck, 2000},
     {"rate", "the rate is within its bounds, and so is what it lets in", law_rate, 1000},
     {"chaos", "whatever the clock does, what holds for every guard holds", law_chaos, 3000},
     {"adaptive", "a limit that moves stays in its bounds, and no call passes it", law_adaptive,
      6000},
-    {"recovery", "who is well again gets its limit back", law_recovery, 6000},
+    {"recovery", "a service that is well again gets its limit back", law_recovery, 6000},
 };
 enum { LAW_COUNT = sizeof LAWS / sizeof LAWS[0] };
 
@@ -98,24 +98,25 @@ struct weir_view guards_view(struct guards_case *t)
     return view;
 }
 
-uint64_t guards_birth(const struct guards_case *t)
+uint64_t guards_epoch(const struct guards_case *t)
 {
-    return t->m.algo->birth ? t->m.algo->birth(&t->m, &t->key.s) : 0;
+    return t->m.algo->epoch ? t->m.algo->epoch(&t->m, &t->key.s) : 0;
 }
 
 static struct weir__attempt ask_of(const struct guards_case *t, int64_t cost, int64_t now_ns,
-                                   uint64_t dice)
+                                   uint64_t random)
 {
     return (struct weir__attempt){
-        .cost = cost, .now_ns = now_ns, .signals = &t->signals, .random = dice};
+        .cost = cost, .now_ns = now_ns, .signals = &t->signals, .random = random};
 }
 
-struct weir_verdict guards_peek(struct guards_case *t, int64_t cost, int64_t now_ns, uint64_t dice)
+struct weir_verdict guards_peek(struct guards_case *t, int64_t cost, int64_t now_ns,
+                                uint64_t random)
 {
-    const struct weir__attempt ask = ask_of(t, cost, now_ns, dice);
+    const struct weir__attempt attempt = ask_of(t, cost, now_ns, random);
     struct weir_verdict v;
 
-    weir__meter_peek(&t->m, &t->key.s, &ask, &v);
+    weir__meter_peek(&t->m, &t->key.s, &attempt, &v);
     return v;
 }
 
@@ -135,17 +136,17 @@ static bool may_note(const struct guards_case *t, enum weir_guard_state stood)
            (t->m.term.algorithm == WEIR_BBR && t->before.s.fresh_ns != 0);
 }
 
-struct weir_verdict guards_enter(struct guards_case *t, int64_t cost, uint64_t dice)
+struct weir_verdict guards_enter(struct guards_case *t, int64_t cost, uint64_t random)
 {
-    const struct weir__attempt ask = ask_of(t, cost, t->now_ns, dice);
+    const struct weir__attempt attempt = ask_of(t, cost, t->now_ns, random);
     const enum weir_guard_state stood = guards_view(t).state;
     const size_t bytes = weir__meter_state_size(&t->m);
     struct weir_verdict peeked, v;
 
     memcpy(&t->before, &t->key, bytes);
-    weir__meter_peek(&t->m, &t->key.s, &ask, &peeked);
+    weir__meter_peek(&t->m, &t->key.s, &attempt, &peeked);
     guards_expect(t, memcmp(&t->before, &t->key, bytes) == 0, "peek changed the key");
-    weir__meter_take(&t->m, &t->key.s, &ask, &v);
+    weir__meter_take(&t->m, &t->key.s, &attempt, &v);
     guards_expect(t, same(&peeked, &v), "peek said otherwise than take");
     guards_expect(t, v.remaining >= 0 && v.remaining <= v.limit,
                   "remaining is %" PRId64 " of %" PRId64, v.remaining, v.limit);
@@ -154,7 +155,7 @@ struct weir_verdict guards_enter(struct guards_case *t, int64_t cost, uint64_t d
     if (cost == 0 || (!v.allowed && !may_note(t, stood)))
         guards_expect(t, memcmp(&t->before, &t->key, bytes) == 0, "nothing entered, and it shows");
     if (v.allowed && cost > 0 && t->calls < CALLS)
-        t->call[t->calls++] = (struct guards_call){t->now_ns, cost, guards_birth(t)};
+        t->call[t->calls++] = (struct guards_call){t->now_ns, cost, guards_epoch(t)};
     return v;
 }
 
@@ -174,7 +175,7 @@ void guards_leave_now(struct guards_case *t, enum weir_outcome how)
 void check_forgotten(struct guards_case *t)
 {
     const int64_t cost = guards_any_size(t, 1, WEIR_COUNT_MAX);
-    const struct weir__attempt ask = ask_of(t, cost, t->now_ns, guards_draw(t));
+    const struct weir__attempt attempt = ask_of(t, cost, t->now_ns, guards_draw(t));
     struct weir_verdict kept, forgotten;
     struct weir_view a, b;
 
@@ -182,21 +183,22 @@ void check_forgotten(struct guards_case *t)
         return;
     memset(&t->before, 0x5a, sizeof t->before);
     t->before.s = (struct weir__state){0};
-    weir__meter_peek(&t->m, &t->key.s, &ask, &kept);
-    weir__meter_peek(&t->m, &t->before.s, &ask, &forgotten);
+    weir__meter_peek(&t->m, &t->key.s, &attempt, &kept);
+    weir__meter_peek(&t->m, &t->before.s, &attempt, &forgotten);
     guards_expect(t, same(&kept, &forgotten),
-                  "a key as good as new answers otherwise than a new one");
+                  "a fresh key answers otherwise than an untouched one");
     weir__meter_view(&t->m, &t->key.s, t->now_ns, &a);
     weir__meter_view(&t->m, &t->before.s, t->now_ns, &b);
     guards_expect(t,
                   a.state == b.state && a.limit == b.limit && a.in_flight == b.in_flight &&
                       a.rate == b.rate,
-                  "a key as good as new looks otherwise");
+                  "a fresh key looks otherwise than an untouched one");
 }
 
 void check_same_limit(struct guards_case *t)
 {
-    const struct weir__attempt ask = ask_of(t, guards_range(t, 0, 3), t->now_ns, guards_draw(t));
+    const struct weir__attempt attempt =
+        ask_of(t, guards_range(t, 0, 3), t->now_ns, guards_draw(t));
     struct weir__meter again;
     struct weir_verdict is, was;
     struct weir_view a, b;
@@ -206,8 +208,8 @@ void check_same_limit(struct guards_case *t)
     t->latest_ns = t->now_ns;
     weir__meter_change(&again, &t->term, &t->m, t->now_ns);
     memcpy(&t->before, &t->key, sizeof t->key);
-    weir__meter_peek(&t->m, &t->key.s, &ask, &was);
-    weir__meter_peek(&again, &t->before.s, &ask, &is);
+    weir__meter_peek(&t->m, &t->key.s, &attempt, &was);
+    weir__meter_peek(&again, &t->before.s, &attempt, &is);
     weir__meter_view(&t->m, &t->key.s, t->now_ns, &a);
     weir__meter_view(&again, &t->before.s, t->now_ns, &b);
     guards_expect(t, same(&was, &is),

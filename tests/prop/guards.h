@@ -35,7 +35,7 @@ struct guards_law {
 
 struct guards_call {
     int64_t entered_ns, cost;
-    uint64_t birth; /* of the calls it entered with; 0: they have none */
+    uint64_t epoch; /* of the calls it entered with; 0: they have none */
 };
 
 struct guards_case {
@@ -50,8 +50,8 @@ struct guards_case {
     } key, before;
     struct weir_signals signals;
     int64_t now_ns, latest_ns; /* latest: that was looked at by check_same_limit */
-    int64_t held;              /* guards_adaptive.c: the permits in flight ...                 */
-    uint64_t last;             /* ... the birth of the calls that are, or were, in flight ...  */
+    int64_t in_flight;         /* guards_adaptive.c: the permits in flight ...                 */
+    uint64_t last;             /* ... the epoch of the calls that are, or were, in flight ...  */
     int64_t hot_ns; /* ... and when a call that bbr noticed last found it hot; -1: none did */
     struct guards_call call[CALLS];
     int calls, step;
@@ -82,14 +82,15 @@ void guards_expect(struct guards_case *t, bool holds, const char *format, ...)
 /* Moves the clock a little, or to anywhere from 0 to 2^62, either way. */
 void guards_jump_clock(struct guards_case *t);
 struct weir_view guards_view(struct guards_case *t);
-/* The birth of the calls in flight; 0 if the guard does not count them. */
-uint64_t guards_birth(const struct guards_case *t);
+/* The epoch of the calls in flight; 0 if the guard does not count them. */
+uint64_t guards_epoch(const struct guards_case *t);
 /* What entering at some time would say, on a copy. */
-struct weir_verdict guards_peek(struct guards_case *t, int64_t cost, int64_t now_ns, uint64_t dice);
+struct weir_verdict guards_peek(struct guards_case *t, int64_t cost, int64_t now_ns,
+                                uint64_t random);
 /* Enters, and notes the call if it may. What holds for every guard is checked: peek gives the
  * answer of take and changes nothing, and a call that does not enter changes nothing unless it
  * counts. */
-struct weir_verdict guards_enter(struct guards_case *t, int64_t cost, uint64_t dice);
+struct weir_verdict guards_enter(struct guards_case *t, int64_t cost, uint64_t random);
 /* The i-th call ends. */
 void guards_leave(struct guards_case *t, int i, enum weir_outcome how);
 void guards_leave_now(struct guards_case *t, enum weir_outcome how);

@@ -76,16 +76,17 @@ static void check_standing(struct guards_case *t)
     const struct weir_term *term = &t->m.term;
     const struct weir_view view = guards_view(t);
 
-    guards_expect(t, view.in_flight == t->held, "%" PRId64 " in flight, and %" PRId64 " entered",
-                  view.in_flight, t->held);
+    guards_expect(t, view.in_flight == t->in_flight,
+                  "%" PRId64 " in flight, and %" PRId64 " entered", view.in_flight, t->in_flight);
     guards_expect(t, view.limit >= 1, "the limit is %" PRId64, view.limit);
     guards_expect(t, is_bbr(t) || (view.limit >= term->least && view.limit <= term->most),
                   "the limit %" PRId64 " is not in %" PRId64 "..%" PRId64, view.limit, term->least,
                   term->most);
-    guards_expect(t, (t->key.s.fresh_ns >= WEIR__NEVER_NS) == (t->held > 0),
-                  "fresh at %" PRId64 " with %" PRId64, t->key.s.fresh_ns, t->held);
+    guards_expect(t, (t->key.s.fresh_ns >= WEIR__NEVER_NS) == (t->in_flight > 0),
+                  "fresh at %" PRId64 " with %" PRId64, t->key.s.fresh_ns, t->in_flight);
     for (int i = 0; i < t->calls; i++)
-        guards_expect(t, t->call[i].birth == guards_birth(t), "who is in was born with others");
+        guards_expect(t, t->call[i].epoch == guards_epoch(t),
+                      "a call in flight entered another state");
 }
 
 static bool is_hot(const struct guards_case *t)
@@ -108,9 +109,9 @@ static int64_t afterglow_ns(const struct guards_case *t)
 
 static void check_grant(struct guards_case *t, int64_t cost, const struct weir_verdict *v)
 {
-    const int64_t after = t->held + cost;
+    const int64_t after = t->in_flight + cost;
 
-    if (cost == 0 || t->held == 0)
+    if (cost == 0 || t->in_flight == 0)
         return; /* alone */
     if (is_bbr(t))
         guards_expect(t, !is_hot(t) || after <= v->limit + 1, "hot, and let in above limit + 1");
@@ -129,11 +130,11 @@ static void check_refusal(struct guards_case *t, int64_t cost, const struct weir
     }
     guards_expect(t, v->reason == WEIR_OVERLOAD && v->retry_after_ns == 0,
                   "not OVERLOAD, unknown when");
-    guards_expect(t, t->held > 0, "refused, and no call is in flight");
-    guards_expect(t, !is_bbr(t) || cost > 1 || t->held > 1, "dropped with one in flight");
-    guards_expect(t, !is_bbr(t) || cost > 1 || t->held > v->limit, "dropped within the limit");
+    guards_expect(t, t->in_flight > 0, "refused, and no call is in flight");
+    guards_expect(t, !is_bbr(t) || cost > 1 || t->in_flight > 1, "dropped with one in flight");
+    guards_expect(t, !is_bbr(t) || cost > 1 || t->in_flight > v->limit, "dropped within the limit");
     guards_expect(t,
-                  !is_bbr(t) || is_hot(t) || t->held > WEIR__COUNTER_MAX - cost ||
+                  !is_bbr(t) || is_hot(t) || t->in_flight > WEIR__COUNTER_MAX - cost ||
                       (t->hot_ns >= 0 && t->now_ns <= t->hot_ns + afterglow_ns(t)),
                   "dropped, and cool since %" PRId64 " ns", t->now_ns - t->hot_ns);
 }
@@ -155,7 +156,7 @@ static int64_t some_cost(struct guards_case *t)
     case 0: return guards_any_size(t, 1, INT64_MAX);
     case 1: return guards_range(t, 0, 3);
     case 2: return limit;
-    case 3: return weir__max(1, limit - t->held);
+    case 3: return weir__max(1, limit - t->in_flight);
     default: return 1;
     }
 }
@@ -169,20 +170,20 @@ static void try_to_enter(struct guards_case *t, int64_t cost)
         check_grant(t, cost, &v);
     else
         check_refusal(t, cost, &v);
-    if (is_bbr(t) && is_hot(t) && cost > 0 && (v.allowed || t->held > 0))
+    if (is_bbr(t) && is_hot(t) && cost > 0 && (v.allowed || t->in_flight > 0))
         t->hot_ns = t->now_ns;
     if (t->calls == calls)
         return;
-    guards_expect(t, t->held > 0 || guards_birth(t) != t->last, "two births are alike");
-    t->last = guards_birth(t);
-    t->held += cost;
+    guards_expect(t, t->in_flight > 0 || guards_epoch(t) != t->last, "two epochs are alike");
+    t->last = guards_epoch(t);
+    t->in_flight += cost;
 }
 
 static void end_call(struct guards_case *t, int i, enum weir_outcome how)
 {
     const int64_t limit = guards_view(t).limit;
 
-    t->held -= t->call[i].cost;
+    t->in_flight -= t->call[i].cost;
     guards_leave(t, i, how);
     if (how == WEIR_IGNORE && t->key.s.fresh_ns > t->now_ns)
         guards_expect(t, guards_view(t).limit == limit, "an ignored call moved the limit");
@@ -230,17 +231,17 @@ static void recover_learner(struct guards_case *t)
     int64_t limit = guards_view(t).limit;
 
     for (int i = 0; i < 20000 && limit < t->m.term.most; i++) {
-        const struct weir__attempt ask = {
-            .cost = limit - t->held, .now_ns = t->now_ns, .random = guards_draw(t)};
+        const struct weir__attempt attempt = {
+            .cost = limit - t->in_flight, .now_ns = t->now_ns, .random = guards_draw(t)};
         const struct weir__leaving l = {t->now_ns, t->now_ns + took_ns, 1, WEIR_SUCCESS};
         struct weir_verdict v;
 
-        if (ask.cost > 0) {
-            weir__meter_take(&t->m, &t->key.s, &ask, &v);
-            t->held += ask.cost;
+        if (attempt.cost > 0) {
+            weir__meter_take(&t->m, &t->key.s, &attempt, &v);
+            t->in_flight += attempt.cost;
         }
         weir__meter_leave(&t->m, &t->key.s, &l);
-        t->held--;
+        t->in_flight--;
         t->now_ns += took_ns;
         limit = guards_view(t).limit;
     }
@@ -257,7 +258,7 @@ struct adaptive_crowd {
 
 static void tick(struct guards_case *t, struct adaptive_crowd *c, int64_t took_ns)
 {
-    const struct weir__attempt ask = {.cost = 1, .now_ns = t->now_ns, .signals = &t->signals};
+    const struct weir__attempt attempt = {.cost = 1, .now_ns = t->now_ns, .signals = &t->signals};
 
     int busy = 0;
 
@@ -272,7 +273,7 @@ static void tick(struct guards_case *t, struct adaptive_crowd *c, int64_t took_n
 
             weir__meter_leave(&t->m, &t->key.s, &l);
         }
-        weir__meter_take(&t->m, &t->key.s, &ask, &v);
+        weir__meter_take(&t->m, &t->key.s, &attempt, &v);
         c->began_ns[i] = t->now_ns;
         c->end_ns[i] = v.allowed ? t->now_ns + took_ns + guards_range(t, 0, took_ns / 4) : 0;
         busy += v.allowed;

@@ -12,12 +12,12 @@ static bool is_in(const struct guards_case *t, int i)
 /* How many calls are in flight at now by the list. */
 static int64_t listed(const struct guards_case *t)
 {
-    int64_t held = 0;
+    int64_t in_flight = 0;
 
     for (int i = 0; i < t->calls; i++)
         if (is_in(t, i))
-            held += t->call[i].cost;
-    return held;
+            in_flight += t->call[i].cost;
+    return in_flight;
 }
 
 static int64_t some_cost(struct guards_case *t, int64_t most)
@@ -29,26 +29,27 @@ static int64_t some_cost(struct guards_case *t, int64_t most)
 
 static void check_held(struct guards_case *t, int64_t most)
 {
-    const int64_t held = listed(t), said = guards_view(t).in_flight;
+    const int64_t in_flight = listed(t), said = guards_view(t).in_flight;
 
-    guards_expect(t, said == held, "%" PRId64 " in flight, and the list has %" PRId64, said, held);
+    guards_expect(t, said == in_flight, "%" PRId64 " in flight, and the list has %" PRId64, said,
+                  in_flight);
     guards_expect(t, said <= most, "%" PRId64 " in flight, of %" PRId64, said, most);
     for (int i = 0; i < t->calls; i++)
-        guards_expect(t, !is_in(t, i) || t->call[i].birth == guards_birth(t),
-                      "who is in was born with others");
+        guards_expect(t, !is_in(t, i) || t->call[i].epoch == guards_epoch(t),
+                      "a call in flight entered another state");
 }
 
 static void try_to_enter(struct guards_case *t, int64_t most, bool sure)
 {
     const int64_t cost = some_cost(t, most), room = most - listed(t);
-    const uint64_t others = guards_birth(t);
+    const uint64_t others = guards_epoch(t);
     const struct weir_verdict v = guards_enter(t, cost, guards_draw(t));
 
     if (sure)
         guards_expect(t, v.allowed == (cost <= room), "asked for %" PRId64 " of %" PRId64, cost,
                       room);
     if (sure && v.allowed && cost > 0 && room == most)
-        guards_expect(t, guards_birth(t) != others, "alone, and born with others");
+        guards_expect(t, guards_epoch(t) != others, "alone, and in the epoch of others");
     if (cost > most)
         guards_expect(t, v.reason == WEIR_TOO_BIG && v.retry_after_ns == -1,
                       "too big has another name");

@@ -39,7 +39,7 @@ static void check_bound(struct guards_case *t, const struct rate_record *r)
                   "more were let in than the highest rate allows");
 }
 
-static void ask(struct guards_case *t, struct rate_record *r)
+static void attempt(struct guards_case *t, struct rate_record *r)
 {
     const int64_t cost =
         guards_odds(t, 3) ? weir__max(1, guards_peek(t, 0, t->now_ns, 0).remaining) : 1;
@@ -95,7 +95,7 @@ void law_rate(struct guards_case *t)
         check_forgotten(t);
         before = guards_view(t).rate;
         if (t->calls < CALLS && (t->calls == 0 || guards_odds(t, 2)))
-            ask(t, &r);
+            attempt(t, &r);
         else
             guards_leave(t, (int)guards_range(t, 0, t->calls - 1),
                          (enum weir_outcome)guards_range(t, 0, WEIR_IGNORE));

@@ -1,4 +1,4 @@
-/* States of any bytes: what others who share a file may write into it.
+/* States of any bytes: what other programs that share a file may write into it.
  *
  * A *case* is a random limit (with or without an older version), a state that was used for a while
  * or never, and words that are then written over it: 0, -1, the ends of the range, powers of two,
@@ -118,7 +118,7 @@ static uint64_t draw_word(struct hostile *h)
     }
 }
 
-/* Mostly with a version that the meter knows, or all damage ends in a state started anew. */
+/* Mostly with a version that the meter knows, or all damage ends in a state that starts fresh. */
 static void damage(struct hostile *h)
 {
     const int64_t words = (int64_t)h->bytes / 8;

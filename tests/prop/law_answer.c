@@ -29,12 +29,12 @@ static struct taken take(struct prop_case *c)
 {
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
     struct taken t = {.cost = cost, .patience_ns = patience};
-    const struct weir__attempt ask = prop_ask(c, c->now_ns, cost, patience);
+    const struct weir__attempt attempt = prop_ask(c, c->now_ns, cost, patience);
     const struct weir__attempt nothing = prop_ask(c, c->now_ns, 0, 0);
 
     weir__meter_peek(c->m, c->state, &nothing, &t.peeked);
     memcpy(c->before, c->state, c->size);
-    weir__meter_peek(c->m, c->state, &ask, &t.peeked);
+    weir__meter_peek(c->m, c->state, &attempt, &t.peeked);
     t.peek_wrote = memcmp(c->before, c->state, c->size) != 0;
     t.v = prop_take(c, t.cost, t.patience_ns);
     t.same_bytes = memcmp(c->before, c->state, c->size) == 0;
@@ -122,14 +122,16 @@ static void look_at_retry(struct prop_case *c, const struct taken *t)
 
 static bool prepays(const struct prop_case *c)
 {
-    return c->m->term.algorithm == WEIR_SMOOTH_BURSTY || c->m->term.algorithm == WEIR_SMOOTH_WARMUP;
+    return c->m->term.algorithm == WEIR_SMOOTH_BURSTY ||
+           c->m->term.algorithm == WEIR_SMOOTH_WARMUP || c->m->term.algorithm == WEIR_UNLIMITED;
 }
 
 static void look_at_ranges(struct prop_case *c, const struct taken *t)
 {
     const struct weir_verdict *v = &t->v;
 
-    prop_expect(c, v->limit == c->m->limit && v->limit >= 1, "limit is %" PRId64, v->limit);
+    prop_expect(c, v->limit == c->m->limit && (v->limit >= 1 || c->algorithm == WEIR_ZERO),
+                "limit is %" PRId64, v->limit);
     prop_expect(c, v->remaining >= 0 && v->remaining <= v->limit, "remaining is %" PRId64,
                 v->remaining);
     prop_expect(c, v->reset_after_ns >= 0, "reset_after is %" PRId64, v->reset_after_ns);

@@ -17,7 +17,9 @@ static bool comparable(const struct weir_term *from, const struct weir_term *to)
     case WEIR_PACER:
     case WEIR_SMOOTH_BURSTY:
     case WEIR_SMOOTH_WARMUP:
-    case WEIR_MIN_INTERVAL: return true;
+    case WEIR_MIN_INTERVAL:
+    case WEIR_UNLIMITED:
+    case WEIR_ZERO: return true;
     case WEIR__GUARDS: return false;
     case WEIR_LEAKY_BUCKET: return from->delay == WEIR_NONE && to->delay == WEIR_NONE;
     case WEIR_SLIDING_LOG:

@@ -1,4 +1,4 @@
-/* (h) Rates stay a pair: a caller who comes exactly when it may, for a million events, finds the
+/* (h) Rates stay a pair: a caller that comes exactly when it may, for a million events, finds the
  * n-th where n x period/count puts it, to the nanosecond. */
 #include "prop.h"
 
@@ -47,6 +47,8 @@ static int64_t expected_ns(const struct weir_term *t, int64_t n)
     case WEIR_SMOOTH_BURSTY:
     case WEIR_SMOOTH_WARMUP:
     case WEIR_MIN_INTERVAL: return due_ns(t, n);
+    case WEIR_UNLIMITED:
+    case WEIR_ZERO:
     case WEIR__GUARDS: return 0;
     }
     return 0;

@@ -32,11 +32,11 @@ static void walk(struct prop_case *c, int steps)
 static void take_both(struct prop_case *c, struct weir__state *twin)
 {
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
-    const struct weir__attempt ask = prop_ask(c, c->now_ns, cost, patience);
+    const struct weir__attempt attempt = prop_ask(c, c->now_ns, cost, patience);
     const struct weir_verdict v = prop_take(c, cost, patience);
     struct weir_verdict w;
 
-    weir__meter_take(c->m, twin, &ask, &w);
+    weir__meter_take(c->m, twin, &attempt, &w);
     prop_expect(c, prop_same(&v, &w),
                 "had it been forgotten: allowed=%d remaining=%" PRId64 " wait=%" PRId64
                 " retry=%" PRId64 " reset=%" PRId64,
@@ -160,6 +160,8 @@ static bool shows(const struct prop_case *c, int64_t early_ns)
     case WEIR_SLIDING_COUNTER:
     case WEIR_SLIDING_LOG:
     case WEIR_MIN_INTERVAL: return true;
+    case WEIR_UNLIMITED: /* a key is never anything but untouched */
+    case WEIR_ZERO:
     case WEIR__GUARDS: return false;
     }
     return false;
@@ -174,5 +176,5 @@ void prop_law_reset(struct prop_case *c)
     c->last = prop_peek_at(c, c->now_ns, 0, 0);
     early = weir__add_sat(c->now_ns, c->last.reset_after_ns) - 1;
     if (c->last.reset_after_ns > 0 && early <= PROP_FOREVER_NS && shows(c, early))
-        prop_expect(c, differs(c, early), "already as good as new at %" PRId64, early);
+        prop_expect(c, differs(c, early), "already fresh at %" PRId64, early);
 }

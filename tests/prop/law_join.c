@@ -68,7 +68,7 @@ static void compare(struct prop_shared *p, struct weir__state *a, struct weir__s
 
     for (int i = 0; i < STEPS_AFTER && !c->failed; i++) {
         const int64_t cost = prop_cost(c), patience = prop_patience(c);
-        const struct weir__attempt ask = prop_shared_ask(p, cost, patience);
+        const struct weir__attempt attempt = prop_shared_ask(p, cost, patience);
         const int64_t act = weir__add_sat(c->now_ns, c->last.wait_ns);
         struct prop_step step = {PROP_TAKE, c->now_ns, cost, patience, 0, 0, {0}};
         struct weir_verdict w;
@@ -84,8 +84,8 @@ static void compare(struct prop_shared *p, struct weir__state *a, struct weir__s
             prop_expect(c, back == other, "%s: one returns %" PRId64 ", the other %" PRId64, law,
                         back, other);
         } else {
-            weir__meter_take(c->m, a, &ask, &step.v);
-            weir__meter_take(c->m, b, &ask, &w);
+            weir__meter_take(c->m, a, &attempt, &step.v);
+            weir__meter_take(c->m, b, &attempt, &w);
             c->last = step.v;
             prop_note(c, &step);
             prop_expect(c, prop_same(&step.v, &w),
@@ -185,16 +185,16 @@ static void expect_tight(struct prop_shared *p, struct weir__state *s,
 {
     struct prop_case *c = p->c;
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
-    const struct weir__attempt ask = prop_shared_ask(p, cost, patience);
+    const struct weir__attempt attempt = prop_shared_ask(p, cost, patience);
     struct weir_verdict v, own;
     bool granted = true;
     int64_t wait_ns = 0;
 
     if (c->m->term.algorithm == WEIR_SLIDING_COUNTER || p->ended)
         return;
-    weir__meter_peek(c->m, s, &ask, &v);
+    weir__meter_peek(c->m, s, &attempt, &v);
     for (int i = 0; i < n; i++) {
-        weir__meter_peek(c->m, truth[i], &ask, &own);
+        weir__meter_peek(c->m, truth[i], &attempt, &own);
         granted = granted && own.allowed;
         wait_ns = weir__max(wait_ns, own.wait_ns);
     }

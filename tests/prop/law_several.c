@@ -53,7 +53,7 @@ static void ask_all(struct several *x, int64_t now_ns, int64_t cost, int64_t pat
             memcpy(one->spare, one->state, one->size);
         x->part[i] = (struct weir__part){.meter = one->m,
                                          .state = on_copies ? one->spare : one->state,
-                                         .ask = prop_ask(one, now_ns, cost, patience_ns)};
+                                         .attempt = prop_ask(one, now_ns, cost, patience_ns)};
     }
 }
 
@@ -67,7 +67,7 @@ static int each_alone(struct several *x, int64_t cost, int64_t patience_ns)
     for (int i = 0; i < x->n; i++) {
         struct weir_verdict v;
 
-        weir__meter_take(x->part[i].meter, x->part[i].state, &x->part[i].ask, &v);
+        weir__meter_take(x->part[i].meter, x->part[i].state, &x->part[i].attempt, &v);
         if (!v.allowed && !x->one[i].m->term.shadow && refuses < 0)
             refuses = i;
     }
@@ -112,7 +112,7 @@ static void look_at_all(struct several *x)
 
     ask_all(x, x->all->now_ns, 0, 0, false);
     for (int i = 0; i < x->n; i++)
-        weir__meter_peek(x->part[i].meter, x->part[i].state, &x->part[i].ask, &v);
+        weir__meter_peek(x->part[i].meter, x->part[i].state, &x->part[i].attempt, &v);
 }
 
 static void take_all(struct several *x)

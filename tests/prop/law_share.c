@@ -30,6 +30,8 @@ static bool is_plain(const struct weir__meter *m)
     case WEIR_SLIDING_COUNTER:
     case WEIR_SMOOTH_BURSTY:
     case WEIR_SMOOTH_WARMUP:
+    case WEIR_UNLIMITED:
+    case WEIR_ZERO:
     case WEIR__GUARDS: return false;
     }
     return false;

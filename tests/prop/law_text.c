@@ -11,10 +11,10 @@ static void write_common(struct prop_rng *r, const struct weir_term *t, char *te
                                            " fallback=deny"};
     static const char *const zone[] = {"", " tz=UTC", " tz=Europe/Berlin", " tz=Asia/Kathmandu"};
     const char *shadow = prop_odds(r, 4) ? " shadow" : "";
-    const char *away = fallback[prop_range(r, 0, 4)];
+    const char *down = fallback[prop_range(r, 0, 4)];
     const char *where = t->align == WEIR_ALIGN_CLOCK ? zone[prop_range(r, 0, 3)] : "";
 
-    snprintf(text, cap, "%s%s%s", shadow, away, where);
+    snprintf(text, cap, "%s%s%s", shadow, down, where);
 }
 
 static bool write_limit(struct prop_case *c, char *text, size_t cap, struct weir_limit *limit)

@@ -16,15 +16,17 @@
 
 #include "prop.h"
 
-#define BASE_SEED 1000000
+#define BASE_SEED      1000000
+#define CONSTANT_CASES 200 /* of each law: there is little to vary */
 /* For smooth-warmup a join keeps the rate, not the warm-up (src/algo/smooth_warmup.c). */
-#define ALL_BUT_WARMUP (((1u << PROP_ALGORITHMS) - 1) & ~(1u << WEIR_SMOOTH_WARMUP))
+#define ALL_BUT_WARMUP (((1u << PROP_ALL) - 1) & ~(1u << WEIR_SMOOTH_WARMUP))
+#define COUNTING       ((1u << PROP_ALGORITHMS) - 1)
 
 const struct prop_law PROP_LAWS[] = {
     {"bound", "the bound holds over every interval", prop_law_bound, 20000, 0},
     {"cancel", "so it does when reservations are cancelled", prop_law_cancel, 60000,
      1u << WEIR_TOKEN_BUCKET | 1u << WEIR_LEAKY_BUCKET | 1u << WEIR_PACER},
-    {"clock", "a clock that steps back mints nothing", prop_law_clock, 20000, 0},
+    {"clock", "a clock that steps back grants nothing extra", prop_law_clock, 20000, 0},
     {"skew", "callers whose clocks differ keep the bound together", prop_law_skew, 40000,
      1u << WEIR_TOKEN_BUCKET | 1u << WEIR_LEAKY_BUCKET | 1u << WEIR_PACER |
          1u << WEIR_MIN_INTERVAL},
@@ -35,8 +37,8 @@ const struct prop_law PROP_LAWS[] = {
     {"forget", "forgetting a fresh key changes no answer", prop_law_forget, 20000, 0},
     {"reset", "reset_after is the least time to forget", prop_law_reset, 20000, 0},
     {"extreme", "no overflow for any limit, cost and time", prop_law_extreme, 10000, 0},
-    {"drift", "rates stay pairs", prop_law_drift, 40, 0},
-    {"refund", "refund returns what was taken and no more", prop_law_refund, 10000, 0},
+    {"drift", "rates stay pairs", prop_law_drift, 40, COUNTING},
+    {"refund", "refund returns what was taken and no more", prop_law_refund, 10000, COUNTING},
     {"carry", "a live change carries over what is used", prop_law_carry, 20000, 0},
     {"change", "a forgotten key and a fresh one agree after a change", prop_law_change, 20000, 0},
     {"join", "states join in any order, any number of times", prop_law_join, 30000, 0},
@@ -45,7 +47,8 @@ const struct prop_law PROP_LAWS[] = {
     {"chain", "evicted, joined and back, a key gains nothing", prop_law_chain, 30000, 0},
     {"owes", "a state of an unknown version owes its limit", prop_law_owes, 10000, 0},
     {"share", "the share owed is all of a limit at most", prop_law_share, 20000, 0},
-    {"several", "several terms are all or nothing", prop_law_several, 10000, 0},
+    {"several", "several terms are all or nothing", prop_law_several, 10000,
+     COUNTING | 1u << WEIR_ZERO},
     {"text", "printed and parsed, a limit is the same", prop_law_text, 10000, 0},
 };
 const size_t PROP_LAWS_N = sizeof PROP_LAWS / sizeof *PROP_LAWS;
@@ -59,7 +62,7 @@ struct prop_options {
 
 /* Of every law and algorithm: whether it ran, and whether it failed. */
 struct prop_tally {
-    bool ran[64][PROP_ALGORITHMS], failed[64][PROP_ALGORITHMS];
+    bool ran[64][PROP_ALL], failed[64][PROP_ALL];
 };
 
 /* The current case, so that one interrupted by an assertion or a sanitizer can be named. */
@@ -96,7 +99,8 @@ static void run_case(struct prop_tally *t, const struct prop_law *law, uint64_t 
     c.law = law;
     c.seed = seed;
     c.rng.state = seed;
-    c.algorithm = (enum weir_algorithm)(seed % PROP_ALGORITHMS);
+    c.algorithm = (enum weir_algorithm)(seed >= PROP_CONSTANTS ? WEIR_UNLIMITED + seed % 2
+                                                               : seed % PROP_ALGORITHMS);
     if (law->only != 0 && (law->only >> c.algorithm & 1) == 0)
         return;
     t->ran[row][c.algorithm] = true;
@@ -160,6 +164,8 @@ static void run_laws(struct prop_tally *t, const struct prop_options *o)
             continue;
         for (long n = 0; n < cases; n++)
             run_case(t, law, base + (uint64_t)n);
+        for (uint64_t n = 0; n < CONSTANT_CASES && !o->has_seed; n++)
+            run_case(t, law, PROP_CONSTANTS + n);
     }
 }
 
@@ -191,7 +197,7 @@ static int sum_up(const struct prop_tally *t)
     int passed = 0, failed = 0;
 
     for (size_t i = 0; i < PROP_LAWS_N; i++)
-        for (int a = 0; a < PROP_ALGORITHMS; a++) {
+        for (int a = 0; a < PROP_ALL; a++) {
             passed += t->ran[i][a] && !t->failed[i][a];
             failed += t->failed[i][a];
         }

@@ -20,7 +20,10 @@
 
 #include "algo/algo.h"
 
-#define PROP_ALGORITHMS (WEIR_MIN_INTERVAL + 1)
+#define PROP_ALGORITHMS (WEIR_MIN_INTERVAL + 1) /* that seeds choose from */
+/* With those that count nothing, which have seeds of their own: so the others keep theirs. */
+#define PROP_ALL        (WEIR_ZERO + 1)
+#define PROP_CONSTANTS  UINT64_C(2000000000) /* the first of these seeds */
 #define PROP_VERSIONS   4
 #define PROP_STEPS      128
 #define PROP_TEXT       512
@@ -117,7 +120,7 @@ extern const size_t PROP_LAWS_N;
  * nothing, and are filled with something that would show if they did. */
 void prop_open(struct prop_case *c, enum prop_flavor flavor, int versions);
 /* The same, with the first version written by the law. */
-void prop_open_text(struct prop_case *c, const char *text, int64_t born_ns);
+void prop_open_text(struct prop_case *c, const char *text, int64_t created_ns);
 void prop_close(struct prop_case *c);
 
 /* Notes that something must hold; the first that does not is why the case failed. */

@@ -34,7 +34,7 @@ static void prop_impatient(struct prop_case *c, int i)
         c->meter[i].step_ns = c->meter[i].most_ns;
 }
 
-static int64_t birth(struct prop_case *c)
+static int64_t draw_creation(struct prop_case *c)
 {
     static const int64_t extreme[] = {0, 1, WEIR__NOW_MAX - 1, WEIR__NOW_MAX};
     static const int64_t human[] = {0, 1000000000, INT64_C(1700000000123456789)};
@@ -49,7 +49,7 @@ static int64_t edge_of(const struct weir_term *t, int64_t now_ns)
     return t->align == WEIR_ALIGN_CLOCK ? weir__calendar_edge(t, NULL, now_ns) : 0;
 }
 
-static void set_up(struct prop_case *c, int64_t born_ns)
+static void set_up(struct prop_case *c, int64_t created_ns)
 {
     c->size = 0;
     for (int i = 0; i < c->versions; i++) {
@@ -57,10 +57,10 @@ static void set_up(struct prop_case *c, int64_t born_ns)
         if (weir__meter_state_size(&c->meter[i]) > c->size)
             c->size = weir__meter_state_size(&c->meter[i]);
     }
-    weir__meter_init(&c->meter[0], &c->term[0], born_ns);
+    weir__meter_init(&c->meter[0], &c->term[0], created_ns);
     prop_impatient(c, 0);
     c->m = &c->meter[0];
-    c->now_ns = born_ns;
+    c->now_ns = created_ns;
     c->state = prop_state_new(c);
     c->spare = prop_state_new(c);
     c->before = prop_state_new(c);
@@ -77,10 +77,10 @@ void prop_open(struct prop_case *c, enum prop_flavor flavor, int versions)
             a = (enum weir_algorithm)prop_range(&c->rng, 0, PROP_ALGORITHMS - 1);
         prop_term(&c->rng, a, flavor, &c->term[i], c->text[i]);
     }
-    set_up(c, birth(c));
+    set_up(c, draw_creation(c));
 }
 
-void prop_open_text(struct prop_case *c, const char *text, int64_t born_ns)
+void prop_open_text(struct prop_case *c, const char *text, int64_t created_ns)
 {
     struct weir_limit limit;
     struct weir_diag why;
@@ -92,7 +92,7 @@ void prop_open_text(struct prop_case *c, const char *text, int64_t born_ns)
     c->versions = 1;
     c->term[0] = limit.term[0];
     snprintf(c->text[0], sizeof c->text[0], "%s", text);
-    set_up(c, born_ns);
+    set_up(c, created_ns);
 }
 
 void prop_close(struct prop_case *c)
@@ -155,8 +155,8 @@ static void show_step(const struct prop_case *c, const struct prop_step *s)
 
 void prop_show(const struct prop_case *c)
 {
-    printf("  limit: %s (born at %" PRId64 ")\n  steps: %d\n", c->text[0], c->meter[0].created_ns,
-           c->steps);
+    printf("  limit: %s (created at %" PRId64 ")\n  steps: %d\n", c->text[0],
+           c->meter[0].created_ns, c->steps);
     for (int i = 0; i < c->steps && i < PROP_STEPS; i++)
         show_step(c, &c->step[i]);
 }
@@ -181,11 +181,11 @@ struct weir__attempt prop_ask(const struct prop_case *c, int64_t now_ns, int64_t
 
 struct weir_verdict prop_take(struct prop_case *c, int64_t cost, int64_t patience_ns)
 {
-    const struct weir__attempt ask = prop_ask(c, c->now_ns, cost, patience_ns);
+    const struct weir__attempt attempt = prop_ask(c, c->now_ns, cost, patience_ns);
     struct prop_step step = {
         .verb = PROP_TAKE, .now_ns = c->now_ns, .cost = cost, .patience_ns = patience_ns};
 
-    weir__meter_take(c->m, c->state, &ask, &step.v);
+    weir__meter_take(c->m, c->state, &attempt, &step.v);
     prop_note(c, &step);
     c->last = step.v;
     return step.v;
@@ -230,10 +230,10 @@ void prop_change(struct prop_case *c)
 struct weir_verdict prop_peek_at(struct prop_case *c, int64_t now_ns, int64_t cost,
                                  int64_t patience_ns)
 {
-    const struct weir__attempt ask = prop_ask(c, now_ns, cost, patience_ns);
+    const struct weir__attempt attempt = prop_ask(c, now_ns, cost, patience_ns);
     struct weir_verdict v;
 
     memcpy(c->spare, c->state, c->size);
-    weir__meter_peek(c->m, c->spare, &ask, &v);
+    weir__meter_peek(c->m, c->spare, &attempt, &v);
     return v;
 }

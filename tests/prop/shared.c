@@ -109,12 +109,12 @@ void prop_shared_move(struct prop_shared *p)
 struct weir__attempt prop_shared_ask(struct prop_shared *p, int64_t cost, int64_t patience_ns)
 {
     const struct prop_case *c = p->c;
-    struct weir__attempt ask = prop_ask(c, c->now_ns, cost, patience_ns);
+    struct weir__attempt attempt = prop_ask(c, c->now_ns, cost, patience_ns);
     const int64_t wall_ns = c->now_ns + p->ahead_ns;
 
     if (c->m->term.align == WEIR_ALIGN_CLOCK && wall_ns <= PROP_FOREVER_NS)
-        ask.edge_ns = weir__calendar_edge(&c->m->term, NULL, wall_ns) - p->ahead_ns;
-    return ask;
+        attempt.edge_ns = weir__calendar_edge(&c->m->term, NULL, wall_ns) - p->ahead_ns;
+    return attempt;
 }
 
 void prop_shared_note(struct prop_shared *p, enum prop_verb verb, int64_t which)
@@ -132,14 +132,14 @@ static void note_end(struct prop_shared *p, const struct weir__state *s)
 }
 
 static struct weir_verdict take(struct prop_shared *p, struct weir__state *s,
-                                const struct weir__attempt *ask)
+                                const struct weir__attempt *attempt)
 {
     struct prop_step step = {.verb = PROP_TAKE,
-                             .now_ns = ask->now_ns,
-                             .cost = ask->cost,
-                             .patience_ns = ask->patience_ns};
+                             .now_ns = attempt->now_ns,
+                             .cost = attempt->cost,
+                             .patience_ns = attempt->patience_ns};
 
-    weir__meter_take(p->c->m, s, ask, &step.v);
+    weir__meter_take(p->c->m, s, attempt, &step.v);
     note_end(p, s);
     prop_note(p->c, &step);
     p->c->last = step.v;
@@ -150,7 +150,7 @@ void prop_shared_disturb(struct prop_shared *p, struct weir__state *s)
 {
     struct prop_case *c = p->c;
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
-    const struct weir__attempt ask = prop_shared_ask(p, cost, patience);
+    const struct weir__attempt attempt = prop_shared_ask(p, cost, patience);
 
     switch (prop_range(&c->rng, 0, 11)) {
     case 0: weir__meter_refund(c->m, s, cost, c->now_ns); return;
@@ -161,7 +161,7 @@ void prop_shared_disturb(struct prop_shared *p, struct weir__state *s)
         if (prop_odds(&c->rng, 4))
             prop_state_forget(c, s);
         return;
-    default: weir__meter_take(c->m, s, &ask, &c->last); note_end(p, s);
+    default: weir__meter_take(c->m, s, &attempt, &c->last); note_end(p, s);
     }
 }
 
@@ -173,17 +173,17 @@ static bool counts_in_full(const struct weir__meter *m)
 
 /* A refused request is counted as one without patience. What never fits a prepaid ticket is not
  * counted, and for the truth, whose ticket is earlier, it may still fit. */
-static void deny_truth(struct prop_shared *p, struct weir__state *truth, struct weir__attempt ask,
-                       enum weir_reason why)
+static void deny_truth(struct prop_shared *p, struct weir__state *truth,
+                       struct weir__attempt attempt, enum weir_reason why)
 {
     struct weir_verdict v;
 
     if (!p->c->m->term.count_denied || !counts_in_full(p->c->m))
         return;
-    ask.patience_ns = 0;
-    weir__meter_peek(truth_meter(p), truth, &ask, &v);
+    attempt.patience_ns = 0;
+    weir__meter_peek(truth_meter(p), truth, &attempt, &v);
     if (v.reason == WEIR_TOO_BIG || why != WEIR_TOO_BIG)
-        weir__meter_take(truth_meter(p), truth, &ask, &v);
+        weir__meter_take(truth_meter(p), truth, &attempt, &v);
     note_end(p, truth);
 }
 
@@ -192,17 +192,17 @@ struct weir_verdict prop_shared_take(struct prop_shared *p, struct weir__state *
 {
     struct prop_case *c = p->c;
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
-    const struct weir__attempt ask = prop_shared_ask(p, cost, patience);
-    const struct weir_verdict v = take(p, s, &ask);
+    const struct weir__attempt attempt = prop_shared_ask(p, cost, patience);
+    const struct weir_verdict v = take(p, s, &attempt);
 
     for (int i = 0; i < n; i++) {
         struct weir_verdict own;
 
         if (!v.allowed) {
-            deny_truth(p, truth[i], ask, v.reason);
+            deny_truth(p, truth[i], attempt, v.reason);
             continue;
         }
-        weir__meter_take(truth_meter(p), truth[i], &ask, &own);
+        weir__meter_take(truth_meter(p), truth[i], &attempt, &own);
         note_end(p, truth[i]);
         if (p->ended)
             continue;

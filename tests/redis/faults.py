@@ -1,4 +1,4 @@
-"""What becomes of callers when their Redis fails them: faults.py --hammer=PROGRAM [SCENE...].
+"""What callers are answered when their Redis fails: faults.py --hammer=PROGRAM [SCENE...].
 
 Every scene is an ordeal (ordeal.py), or much like one. What callers saw is printed.
 """
@@ -38,11 +38,14 @@ def it_is_full():
 
 
 def it_is_full_to_the_brim():
-    """It has room for a few keys whenever some have ended, and none a moment later. It does not come and go with
-    that: the times that it is left alone add up to more than 8 s after four outages."""
-    with Redis() as redis, Hammer(redis.url(timeout="2s"), "token-bucket 5/s burst=5", threads=4, keys=200_000,
-                                  pause=100) as node:
-        memory = dict(line.split(":") for line in redis.call("INFO", "memory").decode().split() if ":" in line)
+    """It has room for a few keys whenever some have ended, and none a moment later. It does not
+    come and go with that: the times that it is left alone add up to more than 8 s after four
+    outages."""
+    with Redis() as redis, \
+            Hammer(redis.url(timeout="2s"), "token-bucket 5/s burst=5", threads=4, keys=200_000,
+                   pause=100) as node:
+        memory = dict(line.split(":") for line in redis.call("INFO", "memory").decode().split()
+                      if ":" in line)
         redis.call("CONFIG", "SET", "maxmemory", int(memory["used_memory"]) + 300_000)
         until(lambda: node.look()["outages"] > 0, "it is full")
         until(lambda: node.look()["recoveries"] > 0, "some have ended")
@@ -50,7 +53,8 @@ def it_is_full_to_the_brim():
         until(lambda: now_us() > end, "time passes")
         told = [line for line in node.log() if "is down" in line]
         check("it refuses as one that is full", all("OOM" in line for line in told), told)
-        check("a store that is full to the brim does not come and go", len(told) <= 5, (len(told), node.look()))
+        check("a store that is full to the brim does not come and go", len(told) <= 5,
+              (len(told), node.look()))
         redis.call("CONFIG", "SET", "maxmemory", 0)
         began = now_us()
         until(lambda: not node.look()["down"], "it is back")
@@ -62,7 +66,8 @@ def it_is_full_to_the_brim():
 
 def it_becomes_a_replica():
     with ordeal("read-only") as o:
-        suffers(o, lambda: o.redis.call("REPLICAOF", "127.0.0.1", "1"), lambda: o.redis.call("REPLICAOF", "NO", "ONE"))
+        suffers(o, lambda: o.redis.call("REPLICAOF", "127.0.0.1", "1"),
+                lambda: o.redis.call("REPLICAOF", "NO", "ONE"))
 
 
 def its_password_is_changed():
@@ -115,15 +120,17 @@ def its_scripts_are_flushed():
         o.ends_phase("after")
         o.table()
         say(f"        scripts flushed: {flushes} times in the storm")
-        check("in a storm of flushes callers are answered", all(tell["calls"] > 20 for tell in told), told)
-        o.holds(departs=False)
+        check("in a storm of flushes callers are answered",
+              all(tell["calls"] > 20 for tell in told), told)
+        o.holds(goes_down=False)
 
 
 def it_is_busy():
-    """With another client's script that does not end."""
+    """Another client's script does not end."""
     with ordeal("busy", "--busy-reply-threshold", "10") as o:
         other = Client(o.redis.port)
-        suffers(o, lambda: other.send("EVAL", "while true do end", 0), lambda: o.redis.call("SCRIPT", "KILL"))
+        suffers(o, lambda: other.send("EVAL", "while true do end", 0),
+                lambda: o.redis.call("SCRIPT", "KILL"))
         other.close()
 
 
@@ -167,17 +174,18 @@ def it_is_not_there_at_the_start():
             for limit in (BUCKET, BUCKET + " initial=empty"):
                 with Hammer(redis.url(proxy.port, timeout=TIMEOUT), limit, pause=PAUSE_US) as node:
                     took = node.ready()["took_us"]
-                    check(f"to open takes no longer than ten timeouts: {mode}", took <= 10 * TIMEOUT_US + SLACK_US,
-                          took)
+                    check(f"to open takes no longer than ten timeouts: {mode}",
+                          took <= 10 * TIMEOUT_US + SLACK_US, took)
                     until(lambda: node.look()["fell_back"] > 20, "it falls back")
                     proxy.turn("forward")
                     until(lambda: node.look()["asked"] > 20, "it is there")
-                    in_time(f"no caller waits longer than the timeout: {mode} at the start", [node.finish()], TIMEOUT_US)
+                    in_time(f"no caller waits longer than the timeout: {mode} at the start",
+                            [node.finish()], TIMEOUT_US)
                     proxy.turn(mode)
             proxy.turn("forward")
 
 
-# ---- The way there -----------------------------------------------------------------------------
+# ---- The network -------------------------------------------------------------------------------
 
 
 def cut(mode):
@@ -202,7 +210,8 @@ def answers_are_broken_off():
 
 
 def answers_come_twice():
-    """The second may be taken for the answer to the next question: what is believed then is not bounded."""
+    """The second may be taken for the answer to the next question: what is believed then is not
+    bounded."""
     with ordeal("double", proxied=True) as o:
         o.believed = False
         suffers(o, lambda: o.proxy.turn("double"), lambda: o.proxy.turn("forward"))
@@ -232,8 +241,8 @@ def answers_are_to_another_question():
 
 
 def every_verb_while_it_comes_and_goes():
-    """Only what gives back may fail, and then it can be tried again. Of the permits there are never more than the
-    bound, and none is lost for longer than its lease."""
+    """Only what gives back may fail, and then it can be tried again. Of the permits there are never
+    more than the bound, and none is lost for longer than its lease."""
     name, permits = "every verb", 4
     with contextlib.ExitStack() as stack:
         redis = stack.enter_context(Redis())
@@ -242,9 +251,11 @@ def every_verb_while_it_comes_and_goes():
         inside = os.path.join(redis.folder, "inside")
 
         def node(limit, verb, **more):
-            return stack.enter_context(Hammer(url, limit, verb=verb, name=verb, threads=3, pause=PAUSE_US, **more))
+            return stack.enter_context(Hammer(url, limit, verb=verb, name=verb, threads=3,
+                                              pause=PAUSE_US, **more))
 
-        enterers = [node(f"concurrency {permits} lease=1s", "enter", hold=2000, inside=inside) for _ in range(NODES)]
+        enterers = [node(f"concurrency {permits} lease=1s", "enter", hold=2000, inside=inside)
+                    for _ in range(NODES)]
         others = [node(BUCKET, "many", batch=20), node(BUCKET + " + sliding-log 100/1s", "all"),
                   node("pacer 50/s queue=3", "wait"), node("leaky-bucket 50/s delay=0", "reserve"),
                   node(BUCKET, "take", keys=500)]
@@ -259,27 +270,34 @@ def every_verb_while_it_comes_and_goes():
         end = now_us() + 1_200_000  # the lease of permits whose reply was lost
         until(lambda: now_us() > end, "time passes")
         for n in enterers:
-            check("permits are given again", n.phase("after")["grants_by"].get("OK", 0) > 20, n.lines[-1])
+            check("permits are given again", n.phase("after")["grants_by"].get("OK", 0) > 20,
+                  n.lines[-1])
         wholes = [n.finish() for n in nodes]
-    say("\n".join(f"        {name}: {n.command[3][5:]:8} {w['granted']:6} granted {w['denied']:6} denied  "
-                  f"worst {w['worst_us'] / 1000:6.1f} ms  {w['errors']}" for n, w in zip(nodes, wholes)))
+    say("\n".join(f"        {name}: {n.command[3][5:]:8} {w['granted']:6} granted {w['denied']:6} "
+                  "denied  "
+                  f"worst {w['worst_us'] / 1000:6.1f} ms  {w['errors']}" for n,
+                  w in zip(nodes, wholes)))
     in_time(f"no caller waits longer than the timeout: {name}", wholes, TIMEOUT_US)
     most = max(w["inside_most"] for w in wholes[:NODES])
-    check(f"of the permits there are no more than the bound: {name}", permits <= most <= permits * 2, most)
+    check(f"of the permits there are no more than the bound: {name}",
+          permits <= most <= permits * 2, most)
     for n, whole in zip(nodes, wholes):
         gives_back = any(word in n.command for word in ("verb=enter", "verb=reserve"))
         allowed = {"WEIR_EDOWN"} if gives_back else set()
-        check(f"only what gives back may fail: {name}", set(whole["errors"]) <= allowed, (n.command, whole["errors"]))
+        check(f"only what gives back may fail: {name}", set(whole["errors"]) <= allowed,
+              (n.command, whole["errors"]))
 
 
-SCENES = [it_is_paused_for_five_seconds, it_is_killed_and_started_again, it_is_killed_and_has_forgotten_all, it_is_full,
-          it_is_full_to_the_brim, it_becomes_a_replica, its_password_is_changed, its_password_is_wrong_from_the_start,
-          its_scripts_are_flushed,
-          it_is_busy, it_forbids, it_takes_no_more_connections, its_connections_are_killed_all_the_time,
-          it_is_not_there_at_the_start,
-          the_way_is_a_black_hole, connections_are_reset, answers_are_rubbish, answers_are_broken_off,
-          answers_come_twice, answers_come_unasked, answers_trickle, answers_announce_too_much, answers_are_deep,
-          answers_are_to_another_question, every_verb_while_it_comes_and_goes]
+SCENES = [it_is_paused_for_five_seconds, it_is_killed_and_started_again,
+          it_is_killed_and_has_forgotten_all, it_is_full,
+          it_is_full_to_the_brim, it_becomes_a_replica, its_password_is_changed,
+          its_password_is_wrong_from_the_start, its_scripts_are_flushed,
+          it_is_busy, it_forbids, it_takes_no_more_connections,
+          its_connections_are_killed_all_the_time, it_is_not_there_at_the_start,
+          the_way_is_a_black_hole, connections_are_reset, answers_are_rubbish,
+          answers_are_broken_off,
+          answers_come_twice, answers_come_unasked, answers_trickle, answers_announce_too_much,
+          answers_are_deep, answers_are_to_another_question, every_verb_while_it_comes_and_goes]
 
 if __name__ == "__main__":
     sys.exit(play("faults", SCENES, together=3))

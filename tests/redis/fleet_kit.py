@@ -1,8 +1,8 @@
-"""What the proofs on real servers share: a Redis that can be killed, paused and cut off, callers that hammer
-it (hammer.c).
+"""What the tests on real servers share: a Redis that can be killed, paused and cut off, callers
+that hammer it (hammer.c).
 
-A scene is a function named as a sentence, with servers and processes of its own; scenes mostly wait, so several run
-at a time. What callers saw is printed.
+A scene is a function named as a sentence, with servers and processes of its own; scenes mostly
+wait, so several run at a time. What callers saw is printed.
 """
 
 import concurrent.futures
@@ -21,6 +21,9 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, ".."))
+import resp  # noqa: E402  pylint: disable=wrong-import-position
+
 PATIENCE_S = 30
 WORDS = [word for word in sys.argv[1:] if not word.startswith("-")]
 OPTIONS = dict(word[2:].partition("=")[::2] for word in sys.argv[1:] if word.startswith("--"))
@@ -63,7 +66,7 @@ def run_scene(scene):
 
 
 def play(name, scenes, together=1):
-    """Runs the scenes (of those named on the command line, or all), so many at a time. Returns what main
+    """Runs the scenes named on the command line, or all, `together` at a time. Returns what main
     should."""
     chosen = [scene for scene in scenes if not WORDS or scene.__name__ in WORDS]
     with concurrent.futures.ThreadPoolExecutor(int(OPTIONS.get("together", together))) as pool:
@@ -73,7 +76,7 @@ def play(name, scenes, together=1):
 
 
 def until(what, sentence, seconds=PATIENCE_S):
-    """Asks again and again until the answer is yes, and returns it."""
+    """Calls what() until it returns something true, and returns that."""
     end = time.monotonic() + seconds
     while not (answer := what()):
         if time.monotonic() > end:
@@ -94,7 +97,7 @@ class RedisError(Exception):
 
 
 class Client:
-    """As much of the protocol as the tests need."""
+    """A connection. Replies that are errors are raised."""
 
     def __init__(self, port, password=None):
         self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
@@ -108,30 +111,17 @@ class Client:
         self.socket.close()
 
     def send(self, *words):
-        out = [b"*%d\r\n" % len(words)]
-        for word in words:
-            word = word if isinstance(word, bytes) else str(word).encode()
-            out.append(b"$%d\r\n%s\r\n" % (len(word), word))
-        self.socket.sendall(b"".join(out))
+        self.socket.sendall(resp.encode(*words))
 
     def call(self, *words):
         self.send(*words)
         return self.read()
 
     def read(self):
-        line = self.reader.readline()
-        kind, rest = line[:1], line[1:-2]
-        if kind == b":":
-            return int(rest)
-        if kind == b"-":
-            raise RedisError(rest.decode())
-        if kind == b"+":
-            return rest.decode()
-        if kind == b"$":
-            return None if rest == b"-1" else self.reader.read(int(rest) + 2)[:-2]
-        if kind == b"*":
-            return None if rest == b"-1" else [self.read() for _ in range(int(rest))]
-        raise OSError(f"not a reply: {line!r}")
+        reply = resp.read_reply_from(self.reader)
+        if isinstance(reply, resp.Error):
+            raise RedisError(reply)
+        return reply
 
 
 class Redis:
@@ -142,19 +132,22 @@ class Redis:
         self.options, self.environment = options, environment
         self.process, self.password, self.client = None, None, None
         for _ in range(20):
-            # Below the ports that connections get by themselves, so that no other program has it while the server is down.
+            # Below the ports that connections get by themselves, so that no other program has it
+            # while the server is down.
             self.port = random.SystemRandom().randrange(10000, 32000)
             if self.start():
                 return
         raise OSError("redis-server does not start: " + self.log())
 
     def start(self):
-        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder, "--save", "",
-                   *self.options]
+        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir",
+                   self.folder, "--save", "", *self.options]
         with open(os.path.join(self.folder, "log"), "ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log,
                                             env={**os.environ, **(self.environment or {})})
-        return until(lambda: self.answers() or self.process.poll() is not None, "Redis starts") and self.alive()
+        return (until(lambda: self.answers() or self.process.poll() is not None, "Redis starts")
+                and self.alive())
 
     def answers(self):
         with contextlib.suppress(OSError, RedisError):
@@ -245,8 +238,8 @@ class Hammer:
         self.folder = tempfile.mkdtemp(prefix="weir-hammer-")
         environment = dict(os.environ, **(preload or {}))
         with open(os.path.join(self.folder, "stderr"), "wb") as errors:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                                            env=environment)
+            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE, stderr=errors, env=environment)
         self.lines, self.came = [], threading.Condition()
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -272,7 +265,8 @@ class Hammer:
                         return self.lines[number], number
                 left = end - time.monotonic()
                 if left <= 0 or (self.lines and self.lines[-1]["is"] == "gone"):
-                    raise TimeoutError(f"never: {sentence}\n  {self.command}\n  {self.lines[-5:]}\n  {self.errors()}")
+                    raise TimeoutError(f"never: {sentence}\n  {self.command}\n  {self.lines[-5:]}\n"
+                                       f"  {self.errors()}")
                 self.came.wait(left)
 
     def errors(self):
@@ -286,7 +280,8 @@ class Hammer:
         since = len(self.lines)
         self.process.stdin.write(name.encode() + b"\n")
         self.process.stdin.flush()
-        return self.next(lambda line: line.get("name") == name, since, f"a caller tells of {name}")[0]
+        return self.next(lambda line: line.get("name") == name, since,
+                         f"a caller tells of {name}")[0]
 
     def phase(self, name):
         """Ends the phase under this name: what callers saw in it."""

@@ -1,8 +1,8 @@
 """A fleet of daemons before one Redis: fronts.py --weir=PROGRAM [SCENE...].
 
-The same proofs as of the library, through `weir serve --store redis://...`: callers on many connections of several
-daemons ask for one key while the Redis is killed, paused, cut off or talks rubbish. Each is answered in time, in order,
-and what all are granted stays within the bound.
+The same proofs as of the library, through `weir serve --store redis://...`: callers on many
+connections of several daemons ask for one key while the Redis is killed, paused, cut off or talks
+rubbish. Each is answered in time, in order, and what all are granted stays within the bound.
 """
 
 import contextlib
@@ -16,7 +16,8 @@ import tempfile
 import threading
 import time
 
-from fleet_kit import OPTIONS, PATIENCE_S, Client, Proxy, Redis, RedisError, check, expect, now_us, play, say, until
+from fleet_kit import (OPTIONS, PATIENCE_S, Client, Proxy, Redis, RedisError, check, expect, now_us,
+                       play, say, until)
 from laws import all_of, in_time, keeps_bucket
 
 WEIR = os.path.abspath(OPTIONS.get("weir", "weir"))
@@ -37,8 +38,8 @@ class Front:
         for name, limit in limits.items():
             command += ["--limit", f"{name}={limit}"]
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-                                            text=True)
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.PIPE, stderr=log, text=True)
         found = re.fullmatch(r"listening on 127.0.0.1:(\d+)\n", self.process.stdout.readline())
         if not found:
             raise OSError(f"{command}: {self.log()}")
@@ -76,7 +77,8 @@ class Caller(threading.Thread):
 
     def __init__(self, front, limit):
         super().__init__(daemon=True)
-        self.limit, self.client, self.over, self.lock = limit, Client(front.port), False, threading.Lock()
+        self.limit, self.client = limit, Client(front.port)
+        self.over, self.lock = False, threading.Lock()
         self.grants, self.failed, self.calls, self.denied = [], [], 0, 0
         self.worst_us = self.phase_worst_us = self.lag_us = 0
         self.phase_began, self.phase_us = (0, 0, 0), 0
@@ -119,7 +121,8 @@ class Caller(threading.Thread):
         self.join(PATIENCE_S)
         check("a caller is not left waiting", not self.is_alive())
         self.client.close()
-        return {"grants": self.grants, "worst_us": self.worst_us, "lag_us": self.lag_us, "errors": self.failed}
+        return {"grants": self.grants, "worst_us": self.worst_us, "lag_us": self.lag_us,
+                "errors": self.failed}
 
 
 class Fleet:
@@ -129,16 +132,19 @@ class Fleet:
         self.proxy = stack.enter_context(Proxy(self.redis.port)) if proxied else None
         url = self.redis.url(self.proxy.port if proxied else None, nodes=NODES, timeout=TIMEOUT)
         self.fronts = [stack.enter_context(Front(url, LIMITS)) for _ in range(NODES)]
-        self.callers = [Caller(front, limit) for limit in LIMITS for front in self.fronts for _ in range(2)]
+        self.callers = [Caller(front, limit) for limit in LIMITS for front in self.fronts
+                        for _ in range(2)]
         stack.callback(lambda: [setattr(caller, "over", True) for caller in self.callers])
         self.rows = []
 
     def goes_on(self, calls=40):
         seen = [caller.calls for caller in self.callers]
-        until(lambda: all(caller.calls >= was + calls for caller, was in zip(self.callers, seen)), "all are answered")
+        until(lambda: all(caller.calls >= was + calls for caller, was in zip(self.callers, seen)),
+              "all are answered")
 
     def goes_down(self, seen):
-        until(lambda: all(front.outages() > was for front, was in zip(self.fronts, seen)), "the daemons say so")
+        until(lambda: all(front.outages() > was for front, was in zip(self.fronts, seen)),
+              "the daemons say so")
 
     def comes_up(self):
         until(lambda: not any(front.is_down() for front in self.fronts), "the daemons say so")
@@ -146,7 +152,8 @@ class Fleet:
     def ends_phase(self, name):
         told = {limit: [c.phase() for c in self.callers if c.limit == limit] for limit in LIMITS}
         for limit, tells in told.items():
-            self.rows.append(f"          {name:8} {limit:5}  {sum(t['granted'] for t in tells):5} granted "
+            self.rows.append(f"          {name:8} {limit:5}  {sum(t['granted'] for t in tells):5} "
+                             "granted "
                              f"{sum(t['denied'] for t in tells):5} denied  "
                              f"worst {max(t['worst_us'] for t in tells) / 1000:6.1f} ms")
         return told
@@ -154,14 +161,16 @@ class Fleet:
     def holds(self):
         wholes = {limit: [c.finish() for c in self.callers if c.limit == limit] for limit in LIMITS}
         say("\n".join([f"        {self.name}", *self.rows]))
-        everybody = [whole for some in wholes.values() for whole in some]
-        in_time(f"no caller waits longer than the timeout: {self.name}", everybody, TIMEOUT_US)
-        expect(f"no caller is left without an answer: {self.name}", [w["errors"] for w in everybody if w["errors"]], [])
-        keeps_bucket(f"what all were granted is within the bound: {self.name}", all_of(wholes["local"]), RATE * 2,
-                     BURST * 2)
+        everyone = [whole for some in wholes.values() for whole in some]
+        in_time(f"no caller waits longer than the timeout: {self.name}", everyone, TIMEOUT_US)
+        expect(f"no caller is left without an answer: {self.name}",
+               [w["errors"] for w in everyone if w["errors"]], [])
+        keeps_bucket(f"what all were granted is within the bound: {self.name}",
+                     all_of(wholes["local"]), RATE * 2, BURST * 2)
         keeps_bucket(f"what the store granted is within the limit: {self.name}",
                      all_of(wholes["local"], lambda g: g[2] == BURST), RATE, BURST)
-        keeps_bucket(f"fallback=deny stays within the limit: {self.name}", all_of(wholes["deny"]), RATE, BURST)
+        keeps_bucket(f"fallback=deny stays within the limit: {self.name}", all_of(wholes["deny"]),
+                     RATE, BURST)
 
 
 def suffers(name, break_it, mend_it, *options, proxied=False, seconds=0.5):
@@ -183,10 +192,14 @@ def suffers(name, break_it, mend_it, *options, proxied=False, seconds=0.5):
         fleet.ends_phase("mending")
         fleet.goes_on()
         after = fleet.ends_phase("after")
-        check(f"fallback=local grants meanwhile: {name}", sum(t["granted"] for t in told["local"]) > 0, told)
-        expect(f"fallback=allow grants all meanwhile: {name}", sum(t["denied"] for t in told["allow"]), 0)
-        expect(f"fallback=deny grants none meanwhile: {name}", sum(t["granted"] for t in told["deny"]), 0)
-        check(f"the shared limit is back: {name}", sum(t["granted"] for t in after["deny"]) > 0, after)
+        check(f"fallback=local grants meanwhile: {name}",
+              sum(t["granted"] for t in told["local"]) > 0, told)
+        expect(f"fallback=allow grants all meanwhile: {name}",
+               sum(t["denied"] for t in told["allow"]), 0)
+        expect(f"fallback=deny grants none meanwhile: {name}",
+               sum(t["granted"] for t in told["deny"]), 0)
+        check(f"the shared limit is back: {name}", sum(t["granted"] for t in after["deny"]) > 0,
+              after)
         fleet.holds()
 
 
@@ -208,22 +221,25 @@ def the_way_is_a_black_hole():
 
 
 def connections_are_reset():
-    suffers("reset", lambda f: f.proxy.turn("reset"), lambda f: f.proxy.turn("forward"), proxied=True)
+    suffers("reset", lambda f: f.proxy.turn("reset"), lambda f: f.proxy.turn("forward"),
+            proxied=True)
 
 
 def answers_are_rubbish():
-    suffers("rubbish", lambda f: f.proxy.turn("rubbish"), lambda f: f.proxy.turn("forward"), proxied=True)
+    suffers("rubbish", lambda f: f.proxy.turn("rubbish"), lambda f: f.proxy.turn("forward"),
+            proxied=True)
 
 
-def who_waits_is_answered_when_the_store_goes():
+def delayed_replies_are_sent_when_the_store_goes_down():
     """Replies that are held are held by the daemon: what was promised stays promised."""
     with contextlib.ExitStack() as stack:
         redis = stack.enter_context(Redis())
-        front = stack.enter_context(Front(redis.url(nodes=1, timeout=TIMEOUT), {"paced": "pacer 20/s"}))
+        front = stack.enter_context(Front(redis.url(nodes=1, timeout=TIMEOUT),
+                                          {"paced": "pacer 20/s"}))
         clients = [Client(front.port) for _ in range(8)]
         for client in clients:
             client.send("WEIR.TAKE", "paced", "k", 1, "WAIT", 5000)
-        until(lambda: redis.keys("weir:{paced:k}:*"), "they are waiting")
+        until(lambda: redis.keys("weir:1:{paced:k}:*"), "they are waiting")
         redis.kill()
         replies = [client.read() for client in clients]
         expect("all have their turn", [reply[0] for reply in replies], [1] * 8)
@@ -237,7 +253,8 @@ def deep_pipelines_are_answered_in_order():
         limits = {"big": "fixed-window 3000/10h"}
         fronts = [stack.enter_context(Front(redis.url(timeout="10s"), limits)) for _ in range(2)]
         clients = [Client(front.port) for front in fronts for _ in range(2)]
-        clients[0].call("WEIR.TAKE", "big", "other")    # a Redis that has the script: else the first are asked twice
+        # a Redis that has the script: else the first are asked twice
+        clients[0].call("WEIR.TAKE", "big", "other")
         for client in clients:
             for i in range(1000):
                 client.send("WEIR.TAKE", "big", "k")
@@ -256,9 +273,10 @@ def deep_pipelines_are_answered_in_order():
         expect("answers come in order, and what is left only falls", wrong, [])
 
 
-SCENES = [its_redis_is_paused, its_redis_is_killed_and_started_again, its_redis_is_full, the_way_is_a_black_hole,
-          connections_are_reset, answers_are_rubbish, who_waits_is_answered_when_the_store_goes,
-          deep_pipelines_are_answered_in_order]
+SCENES = [its_redis_is_paused, its_redis_is_killed_and_started_again, its_redis_is_full,
+          the_way_is_a_black_hole,
+          connections_are_reset, answers_are_rubbish,
+          delayed_replies_are_sent_when_the_store_goes_down, deep_pipelines_are_answered_in_order]
 
 if __name__ == "__main__":
     sys.exit(play("fronts", SCENES, together=2))

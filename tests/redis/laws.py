@@ -1,8 +1,8 @@
 """The laws that all grants together must keep.
 
-A grant is known by two times, before the call and after it: it happened in between. It counts in a window only if
-both lie in it. So no window is charged with a grant that may not have been its own, and a law that is broken here
-is broken.
+A grant is known by two times, before the call and after it: it happened in between. It counts in a
+window only if both lie in it. So no window is charged with a grant that may not have been its own,
+and a law that is broken here is broken.
 """
 
 import bisect
@@ -10,7 +10,8 @@ import time
 
 from fleet_kit import check
 
-SLACK_US = 100_000                  # what a machine may add to any wait; and three times what it was seen to
+# what a machine may add to any wait; and three times what it was seen to
+SLACK_US = 100_000
 DRIFT = 1.001                       # between the clocks of Redis and of the test
 
 
@@ -20,8 +21,8 @@ def all_of(wholes, what=lambda grant: True):
 
 
 def most_over(grants, rate):
-    """The largest of (granted - rate x length) over every window: no more than the burst. `rate` in events a
-    second."""
+    """The largest of (granted - rate x length) over every window: no more than the burst. `rate` in
+    events a second."""
     per_us = rate / 1e6 * DRIFT
     ends, worst = [], 0
     for begin, end, _, cost in sorted(grants, reverse=True):
@@ -58,7 +59,8 @@ def most_in_clock_windows(grants, period_us):
 
 def keeps_bucket(sentence, grants, rate, burst):
     worst = most_over(grants, rate)
-    check(sentence, worst <= burst + 1e-6, f"{worst:.3f} beyond the rate in some window, of a burst of {burst}")
+    check(sentence, worst <= burst + 1e-6,
+          f"{worst:.3f} beyond the rate in some window, of a burst of {burst}")
     return worst
 
 
@@ -66,5 +68,6 @@ def in_time(sentence, told, timeout_us):
     """No caller waited longer than the timeout, except for the machine's own delay."""
     worst = max(tell["worst_us"] for tell in told)
     lag = max(tell["lag_us"] for tell in told)
-    check(sentence, worst <= timeout_us + SLACK_US + 3 * lag, f"{worst} us, where the machine was late by {lag} us")
+    check(sentence, worst <= timeout_us + SLACK_US + 3 * lag,
+          f"{worst} us, where the machine was late by {lag} us")
     return worst

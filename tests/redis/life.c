@@ -56,7 +56,7 @@ static void a_thousand_engines_leave_nothing_behind(void **state)
     print_message("  %.2f ms each\n", (double)(mono_ns() - begin) / 1e9);
     assert_int_equal(entries("/proc/self/fd"), files);
     assert_threads(threads);
-    assert_int_equal(beside_number("EXISTS weir:nodes"), 0);
+    assert_int_equal(beside_number("EXISTS weir:1:{fleet}:nodes"), 0);
 }
 
 static void engines_without_a_store_leave_nothing_behind_either(void **state)
@@ -90,7 +90,7 @@ static void engines_of_one_process_are_nodes_each(void **state)
     (void)state;
     for (int i = 0; i < MANY; i++)
         w[i] = open_there("");
-    assert_int_equal(beside_number("ZCARD weir:nodes"), MANY);
+    assert_int_equal(beside_number("ZCARD weir:1:{fleet}:nodes"), MANY);
     while (s.nodes != MANY && mono_ns() < end) {
         weir_remote_stats(w[0], &s);
         nap(5 * MS);
@@ -98,18 +98,23 @@ static void engines_of_one_process_are_nodes_each(void **state)
     assert_int_equal(s.nodes, MANY);
     for (int i = 0; i < MANY; i++)
         weir_close(w[i]);
-    assert_int_equal(beside_number("EXISTS weir:nodes"), 0);
+    assert_int_equal(beside_number("EXISTS weir:1:{fleet}:nodes"), 0);
 }
 
 /* ---- Forks ----------------------------------------------------------------------------------- */
 
-/* What a child does is its exit status; one that hangs is killed. */
+/* What a child does is its exit status; one that hangs is killed. The address sanitizer's allocator
+ * stays locked in a child if another thread of the parent is in it: there the monitor may first
+ * come to rest. */
 static int child_of(int (*does)(struct weir *w, struct weir_policy *p), struct weir *w,
                     struct weir_policy *p)
 {
-    const pid_t child = fork();
     int status = 0;
+    pid_t child;
 
+    if (UNDER_ASAN)
+        nap(300 * MS);
+    child = fork();
     if (child == 0) {
         (void)signal(SIGALRM, SIG_DFL);
         (void)alarm(CHILD_S);
@@ -154,7 +159,7 @@ static int grandchild(struct weir *w, struct weir_policy *p)
 
 static void a_child_goes_on_with_what_its_parent_opened(void **state)
 {
-    struct weir *w = open_there("");
+    struct weir *w = open_there("&nodes=2"); /* so that no monitor makes shares anew meanwhile */
     struct weir_policy *p = policy(w, "forked", "token-bucket 17/1h");
 
     (void)state;
@@ -163,7 +168,8 @@ static void a_child_goes_on_with_what_its_parent_opened(void **state)
     assert_int_equal(child_of(take_five_and_close, w, p), 5);
     assert_int_equal(take_five(w, p), 2);
     assert_int_equal(child_of(grandchild, w, p), 0);
-    assert_true(beside_number("ZCARD weir:nodes") >= 1); /* the children have not taken it off */
+    assert_true(beside_number("ZCARD weir:1:{fleet}:nodes") >=
+                1); /* the children have not taken it off */
     weir_close(w);
     (void)flush(NULL); /* nodes that did not say goodbye */
 }
@@ -175,7 +181,7 @@ static int leave_alone(struct weir *w, struct weir_policy *p)
     return 0;
 }
 
-static void a_child_that_only_closes_harms_nobody(void **state)
+static void a_child_that_only_closes_leaves_its_parent_whole(void **state)
 {
     struct weir *w = open_there("");
     struct weir_policy *p = policy(w, "closed", "token-bucket 5/1h");
@@ -195,7 +201,7 @@ static void a_child_that_only_closes_harms_nobody(void **state)
     assert_true(v.allowed);
     assert_int_equal(weir_exit(w, &u, WEIR_SUCCESS), 0);
     weir_close(w);
-    assert_int_equal(beside_number("EXISTS weir:nodes"), 0);
+    assert_int_equal(beside_number("EXISTS weir:1:{fleet}:nodes"), 0);
 }
 
 static struct weir *shared;
@@ -241,7 +247,7 @@ static void children_of_a_busy_parent_go_on(void **state)
     (void)flush(NULL);
 }
 
-static void a_child_of_one_who_has_no_store_falls_back(void **state)
+static void a_child_of_a_process_without_a_store_falls_back(void **state)
 {
     const struct weir_options o = {.store = "redis+unix:/nowhere/at/all?timeout=5ms"};
     struct weir *w = NULL;
@@ -261,9 +267,9 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(engines_without_a_store_leave_nothing_behind_either),
     cmocka_unit_test(engines_of_one_process_are_nodes_each),
     cmocka_unit_test(a_child_goes_on_with_what_its_parent_opened),
-    cmocka_unit_test(a_child_that_only_closes_harms_nobody),
+    cmocka_unit_test(a_child_that_only_closes_leaves_its_parent_whole),
     cmocka_unit_test(children_of_a_busy_parent_go_on),
-    cmocka_unit_test(a_child_of_one_who_has_no_store_falls_back),
+    cmocka_unit_test(a_child_of_a_process_without_a_store_falls_back),
 };
 
 RUN_BESIDE("remote life", TESTS)

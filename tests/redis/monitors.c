@@ -149,15 +149,18 @@ int main(int argc, char **argv)
     char line[512];
 
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
-    if (argc != 2 || weir__address_parse(&address, argv[1], &why) != 0) {
+    if (argc != 2 || weir__address_parse(&address, argv[1], &why) != 0 ||
+        weir__password_read(&address, address.password, &why) != 0) {
         fprintf(stderr, "keepers: %s\n", argc == 2 ? why.text : "a URL is expected");
         return 2;
     }
     (void)weir__health_open(&health, address.shown, &log);
     health.counts = &counts;
     from_ns = weir__clock_now();
-    if (weir__monitor_open(&monitor, &job) != 0)
+    if (weir__monitor_open(&monitor, &job, &why) != 0) {
+        printf("refused %s\n", why.text);
         return 1;
+    }
     threads_at_first = threads() - 1;
     printf("opened %lld %s\n", ms_since(from_ns), weir__health_is_down(&health) ? "down" : "up");
     while (fgets(line, sizeof line, stdin)) {

@@ -22,6 +22,7 @@ from pipelines_servers import Fake, Redis, free_port, until  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv[1])
 PATIENCE_S = 20
+NODES, FORMAT = "weir:1:{fleet}:nodes", "weir:{fleet}:format"
 SLACK_MS = 1000                     # what a busy machine may add
 FAILED, PASSED = [], []
 
@@ -34,10 +35,11 @@ def check(sentence, good, detail=""):
 
 
 class Keeper:
-    """A process with one keeper; its lines can be waited for. Use as a context."""
+    """A process with one monitor; a test can wait for lines that it prints. Use as a context."""
 
     def __init__(self, url):
-        self.process = subprocess.Popen([PROGRAM, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([PROGRAM, url], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
         self.lines, self.seen = queue.Queue(), []
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -101,7 +103,7 @@ def url_of(redis, *options, login="", host="127.0.0.1"):
 
 
 def beats(redis, times=2):
-    """Waits until all who are listed, and live, have been heard of so often."""
+    """Waits until all nodes that are listed and live have been heard of so often."""
     start = {name: score for name, score in scores(redis).items()}
     for _ in range(times):
         until(lambda: any(score != start.get(name) for name, score in scores(redis).items()))
@@ -109,19 +111,20 @@ def beats(redis, times=2):
 
 
 def scores(redis):
-    words = redis.call("ZRANGE", "weir:nodes", 0, -1, "WITHSCORES")
+    words = redis.call("ZRANGE", NODES, 0, -1, "WITHSCORES")
     return dict(zip(words[::2], words[1::2]))
 
 
-# ---- Who is there ------------------------------------------------------------------------------
+# ---- Which nodes there are ---------------------------------------------------------------------
 
 
 def three_count_each_other():
-    with Redis() as redis, Keeper(url_of(redis)) as a, Keeper(url_of(redis)) as b, Keeper(url_of(redis)) as c:
+    with Redis() as redis, Keeper(url_of(redis)) as a, Keeper(url_of(redis)) as b, \
+            Keeper(url_of(redis)) as c:
         for one in (a, b, c):
             ms, there = one.opened()
             check("it opens once the first heartbeat is answered", there and ms < 2000, ms)
-            check("who opens has been counted", "nodes" in " ".join(one.seen), one.seen)
+            check("a node that opens has been counted", "nodes" in " ".join(one.seen), one.seen)
         for one in (a, b, c):
             if "nodes 3" not in one.seen:
                 one.until("^nodes 3$")
@@ -134,8 +137,9 @@ def three_count_each_other():
         beats(redis, 3)
         check("one that was killed is still counted", len(scores(redis)) == 2, scores(redis))
         check("and no node heard otherwise", a.lines.empty(), list(a.lines.queue))
-        name = [name for name, score in scores(redis).items() if score == min(scores(redis).values())][0]
-        redis.call("ZADD", "weir:nodes", "XX", int(time.time() * 10**6) - 601 * 10**6, name)
+        name = [name for name,
+                score in scores(redis).items() if score == min(scores(redis).values())][0]
+        redis.call("ZADD", NODES, "XX", int(time.time() * 10**6) - 601 * 10**6, name)
         check("until it has not been heard of for ten minutes", a.until("^nodes ") == "nodes 1")
 
 
@@ -144,7 +148,8 @@ def a_number_that_is_told_is_not_counted():
         one.opened()
         check("it is on the list all the same", other.until("^nodes 2$") == "nodes 2")
         beats(redis)
-        check("but is told nothing", not any(line.startswith("nodes") for line in one.seen) and one.lines.empty())
+        check("but is told nothing",
+              not any(line.startswith("nodes") for line in one.seen) and one.lines.empty())
 
 
 def a_child_is_another_node():
@@ -155,9 +160,10 @@ def a_child_is_another_node():
         check("it is counted once it is hurried", parent.until("^child nodes") == "child nodes 2")
         check("and then it has one", parent.until("^child runs") == "child runs 1")
         parent.until("^forked")
-        check("its going is heard", "nodes 1" in parent.seen or parent.until("^nodes 1$") == "nodes 1", parent.seen)
+        check("its going is heard",
+              "nodes 1" in parent.seen or parent.until("^nodes 1$") == "nodes 1", parent.seen)
         parent.close()
-        check("the list is empty then", redis.call("EXISTS", "weir:nodes") == 0)
+        check("the list is empty then", redis.call("EXISTS", NODES) == 0)
 
 
 def another_prefix_is_another_fleet():
@@ -165,7 +171,8 @@ def another_prefix_is_another_fleet():
             Keeper("redis+unix:" + redis.path + "?prefix=green&timeout=2s") as green:
         check("opens", blue.opened()[1] and green.opened()[1])
         check("each is alone", "nodes 1" in blue.seen and "nodes 1" in green.seen)
-        check("in a list of its own", redis.call("EXISTS", "blue:nodes", "green:nodes") == 2)
+        check("in a list of its own", redis.call("EXISTS", "blue:1:{fleet}:nodes",
+                                                 "green:1:{fleet}:nodes") == 2)
 
 
 # ---- Away and back -----------------------------------------------------------------------------
@@ -179,12 +186,14 @@ def killed_and_started_again():
         for one in (a, b):
             line = one.until("^log ", 5)
             check("an idle node notices by its heartbeat, and logs its share",
-                  re.fullmatch(rf"log redis://127.0.0.1:{redis.port} is down: .+; limits fall back \(local: 1/2 each\)",
+                  re.fullmatch(rf"log redis://127.0.0.1:{redis.port} is down: .+; limits fall back "
+                               r"\(local: 1/2 each\)",
                                line), line)
         redis.start()
         for one in (a, b):
             line = one.until("^log ", 5)
-            good = re.fullmatch(r"log \S+ is up after [0-9.]+ m?s; 0 decisions fell back, 0 granted", line)
+            good = re.fullmatch(r"log \S+ is up after [0-9.]+ m?s; 0 decisions fell back, 0 "
+                                r"granted", line)
             check("it is back", good, line)
         beats(redis, 3)
         check("a list that was lost has them not believe that they are alone",
@@ -211,7 +220,8 @@ def not_there_at_first():
     with Keeper(f"redis://127.0.0.1:{port}?timeout=100ms") as one:
         ms, there = one.opened()
         check("to open is no error, and takes no time", not there and ms < SLACK_MS, ms)
-        check("the log is told", any("is down: " in line and "refused" in line.lower() for line in one.seen), one.seen)
+        check("the log is told",
+              any("is down: " in line and "refused" in line.lower() for line in one.seen), one.seen)
         check("births are not asked for", one.ask("born s", "^born ").split()[1] == "-1")
         took = one.close()
         check("it closes at once", took < SLACK_MS, took)
@@ -254,7 +264,8 @@ def a_wrong_password_is_told_and_a_right_one_is_not():
             check("with the right one it is there", one.opened()[1], one.seen)
         with Keeper(url_of(redis)) as one:
             one.opened()
-            check("none at all is told too", any("is down: NOAUTH" in line for line in one.seen), one.seen)
+            check("none at all is told too", any("is down: NOAUTH" in line for line in one.seen),
+                  one.seen)
 
 
 def one_that_may_only_be_read_is_down():
@@ -264,7 +275,7 @@ def one_that_may_only_be_read_is_down():
         line = one.until("^log ", 5)
         check("the log says why", "is down: READONLY" in line, line)
         with Keeper(url_of(redis)) as other:
-            check("so it is for who opens", not other.opened()[1])
+            check("so it is for a node that opens", not other.opened()[1])
         redis.call("REPLICAOF", "NO", "ONE")
         one.until("^log .* is up after", 5)
 
@@ -290,13 +301,15 @@ def scripts_that_were_flushed_are_no_harm():
 
 def what_is_no_heartbeat_is_no_store():
     answers = {"an array too short": b"*1\r\n:1\r\n", "a word": b"+OK\r\n",
-               "no protocol": b"HTTP/1.1 400 Bad Request\r\n\r\n", "an error": b"-ERR unknown command\r\n", "nothing": b""}
+               "no protocol": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+               "an error": b"-ERR unknown command\r\n", "nothing": b""}
     for name, answer in answers.items():
         with Fake(lambda words, state, answer=answer: answer) as server, \
                 Keeper(url_of(server, "timeout=50ms")) as one:
             ms, there = one.opened()
             check(f"{name}: it is down", not there and ms <= 500 + SLACK_MS, (ms, one.seen))
-            check(f"{name}: and the log has a reason", any(" is down: " in line for line in one.seen), one.seen)
+            check(f"{name}: and the log has a reason",
+                  any(" is down: " in line for line in one.seen), one.seen)
             took = one.close()
             check(f"{name}: it closes", took <= 50 + SLACK_MS, took)
 
@@ -314,28 +327,31 @@ def a_name_is_resolved_and_all_its_places_are_tried():
         check("which is shown from then on", one.ask("address", "^address") == "address 127.0.0.1")
         redis.kill()
         line = one.until("^log ", 5)
-        check("the log calls it by its name", line.startswith(f"log redis://two:{redis.port} is down: "), line)
+        check("the log calls it by its name",
+              line.startswith(f"log redis://two:{redis.port} is down: "), line)
         redis.start()
         one.until("^log .* is up", 5)
 
 
-def a_name_that_nobody_knows_is_told():
+def an_unknown_host_name_is_reported():
     with Keeper("redis://no-such-host.invalid:6379?timeout=100ms") as one:
         ms, there = one.opened()
         check("to open is no error", not there and ms <= 1000 + SLACK_MS, ms)
-        check("the log says why", any("is down: cannot find the host" in line or "is down: no answer" in line
-                                      for line in one.seen), one.seen)
+        check("the log says why",
+              any("is down: cannot find the host" in line or "is down: no answer" in line
+                  for line in one.seen), one.seen)
         check("no caller gets that address", one.ask("address", "^address") == "address ")
         took = one.close()
         check("to close waits for no resolver", took <= 100 + SLACK_MS, took)
 
 
-def nobody_waits_for_a_slow_resolver():
+def no_caller_waits_for_a_slow_resolver():
     with Redis() as redis:
         with Keeper(url_of(redis, "timeout=30ms", host="slow")) as one:
             ms, there = one.opened()
             check("to open waits for ten timeouts", not there and 290 <= ms <= 300 + SLACK_MS, ms)
-            check("and says so", any("is down: no answer in 300 ms" in line for line in one.seen), one.seen)
+            check("and says so", any("is down: no answer in 300 ms" in line for line in one.seen),
+                  one.seen)
             one.say("release")
             one.until("^log .* is up after", 5)
             check("then it is found", one.ask("address", "^address") == "address 127.0.0.1")
@@ -344,11 +360,12 @@ def nobody_waits_for_a_slow_resolver():
             one.opened()
             took = int(one.ask("close", "^closed ").split()[1])
             check("to close does not wait for it", took <= 30 + SLACK_MS, took)
-            check("and who was in it ends by itself", one.ask("release", "^released") == "released 0", one.seen)
+            check("and the thread inside it ends by itself",
+                  one.ask("release", "^released") == "released 0", one.seen)
             one.end()
 
 
-def the_first_to_ask_says_when_a_limit_was_born():
+def the_first_to_ask_sets_a_limits_creation_time():
     with Redis() as redis, Keeper(url_of(redis)) as one, Keeper(url_of(redis)) as other:
         one.opened()
         other.opened()
@@ -356,19 +373,22 @@ def the_first_to_ask_says_when_a_limit_was_born():
         born = int(one.ask("born api", "^born").split()[1])
         check("it is Redis's time", 0 <= born - seconds * 10**6 - micros < 10**7, born)
         check("another hears the same", int(other.ask("born api", "^born").split()[1]) == born)
-        check("and so does who asks again", int(one.ask("born api", "^born").split()[1]) == born)
+        check("and so does the first when it asks again",
+              int(one.ask("born api", "^born").split()[1]) == born)
         check("another limit has its own", int(other.ask("born web", "^born").split()[1]) > born)
-        years = redis.call("TTL", "weir:{api}:born") / (366 * 86400)
-        check("it is a key of the limit's scope, and stays for years after the last who asked", 2.9 < years <= 3, years)
+        years = redis.call("TTL", "weir:1:{api}:born") / (366 * 86400)
+        check("it is a key of the limit's scope, and stays for years after it was last asked for",
+              2.9 < years <= 3, years)
 
 
-def who_asks_for_a_birth_waits_for_one_timeout_and_only_once():
+def a_creation_time_is_waited_for_one_timeout_and_only_once():
     with Redis() as redis, Keeper(url_of(redis, "timeout=200ms")) as one:
         one.opened()
         os.kill(redis.process.pid, signal.SIGSTOP)
         try:
             words = one.ask("born new", "^born").split()
-            check("no answer costs one timeout", words[1] == "-1" and int(words[2]) <= 200 + SLACK_MS, words)
+            check("no answer costs one timeout",
+                  words[1] == "-1" and int(words[2]) <= 200 + SLACK_MS, words)
             check("which is told", any(" is down: " in line for line in one.seen), one.seen)
             words = one.ask("born new", "^born").split()
             check("and then nothing", words[1] == "-1" and int(words[2]) < 150, words)
@@ -377,12 +397,16 @@ def who_asks_for_a_birth_waits_for_one_timeout_and_only_once():
 
 
 SCENES = (three_count_each_other, a_number_that_is_told_is_not_counted, a_child_is_another_node,
-          another_prefix_is_another_fleet, killed_and_started_again, a_failed_call_has_it_looked_after_at_once,
-          not_there_at_first, one_that_stands_still, a_wrong_password_is_told_and_a_right_one_is_not,
-          one_that_may_only_be_read_is_down, one_that_is_full_is_down, scripts_that_were_flushed_are_no_harm,
+          another_prefix_is_another_fleet, killed_and_started_again,
+          a_failed_call_has_it_looked_after_at_once,
+          not_there_at_first, one_that_stands_still,
+          a_wrong_password_is_told_and_a_right_one_is_not,
+          one_that_may_only_be_read_is_down, one_that_is_full_is_down,
+          scripts_that_were_flushed_are_no_harm,
           what_is_no_heartbeat_is_no_store, a_name_is_resolved_and_all_its_places_are_tried,
-          a_name_that_nobody_knows_is_told, nobody_waits_for_a_slow_resolver,
-          the_first_to_ask_says_when_a_limit_was_born, who_asks_for_a_birth_waits_for_one_timeout_and_only_once)
+          an_unknown_host_name_is_reported, no_caller_waits_for_a_slow_resolver,
+          the_first_to_ask_sets_a_limits_creation_time,
+          a_creation_time_is_waited_for_one_timeout_and_only_once)
 
 
 def main():

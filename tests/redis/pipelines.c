@@ -346,7 +346,7 @@ static void *await_all_mine(void *unused)
     return NULL;
 }
 
-void what_nobody_awaits_is_finished(void)
+void commands_that_are_not_awaited_finish(void)
 {
     int n = 0;
 
@@ -500,7 +500,7 @@ static void be_interrupted(void)
     (void)setitimer(ITIMER_REAL, &never, NULL);
 }
 
-void signals_disturb_nobody(void)
+void signals_disturb_no_caller(void)
 {
     beside_others(be_interrupted);
 }

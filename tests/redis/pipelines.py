@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Lanes (src/redis/client/pipeline.h) to real Redis servers, and to servers that are not what they should be.
+"""Pipelines (src/redis/client/pipeline.h) to real Redis servers, and to servers that misbehave.
 
     pipelines.py PROGRAM [SCENE...]      PROGRAM is tests/redis/pipelines.c, whose scenes these are
-    pipelines.py PROGRAM --measure       calls a second, beside redis-benchmark with the same command
+    pipelines.py PROGRAM --measure       calls a second, beside redis-benchmark with the same
+    command
 
 A scene says `ready` where something is to happen to its server, and goes on when it has.
 """
@@ -50,7 +51,7 @@ class Scene:
         return self
 
     def meets(self, word):
-        """Until the scene is ready for it."""
+        """Waits until the scene is ready for it."""
         for line in self.process.stdout:
             if line == f"ready {word}\n":
                 return
@@ -106,7 +107,8 @@ def plainly(name):
 def a_script_that_may_not_be_loaded_is_an_error():
     with Redis() as redis:
         redis.call("ACL", "SETUSER", "weak", "on", ">word", "~*", "+@all", "-script")
-        play("a_script_that_may_not_be_loaded_is_an_error", port=redis.port, user="weak", password="word")
+        play("a_script_that_may_not_be_loaded_is_an_error", port=redis.port, user="weak",
+             password="word")
 
 
 def a_greeting_that_is_refused_says_why():
@@ -131,7 +133,8 @@ def the_greeting_logs_in_and_selects():
 
 
 def a_cancelled_thread_leaves_a_pipeline_that_works():
-    with Redis() as redis, Scene("a_cancelled_thread_leaves_a_pipeline_that_works", port=redis.port) as scene:
+    with Redis() as redis, \
+            Scene("a_cancelled_thread_leaves_a_pipeline_that_works", port=redis.port) as scene:
         scene.meets("driven")
         until(lambda: redis.info("clients")["blocked_clients"] == "1")
         scene.go()
@@ -168,27 +171,28 @@ def the_server_stands_still():
         scene.go()
 
 
-def nobody_answers():
-    """Refused; accepted but never spoken to; not even accepted; a path without a socket."""
+def no_server_answers():
+    """A server refuses; accepts but never speaks; does not even accept; is a path without a
+    socket."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        play("nobody_answers", port=port)
+        play("no_server_answers", port=port)
         play("a_loop_hears_of_failure", port=port)
     with socket.create_server(("127.0.0.1", 0), backlog=100) as mute:
         port = mute.getsockname()[1]
-        play("nobody_answers", port=port)
+        play("no_server_answers", port=port)
         play("a_loop_hears_of_failure", port=port)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as hole, contextlib.ExitStack() as stack:
         port = hole.getsockname()[1]
-        for _ in range(4):          # its queue is full, and the kernel drops who else comes
+        for _ in range(4):          # its queue is full, and the kernel drops further connections
             stack.enter_context(socket.socket()).setblocking(False)
             filler = stack.enter_context(socket.socket())
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.1", port))
-        play("nobody_answers", port=port)
+        play("no_server_answers", port=port)
         play("a_loop_hears_of_failure", port=port)
-    play("nobody_answers", host="/nonexistent/socket")
+    play("no_server_answers", host="/nonexistent/socket")
     play("a_loop_hears_of_failure", host="/nonexistent/socket")
 
 
@@ -206,12 +210,14 @@ def there_is_room_for_so_many():
 
 RUBBISH = [
     b"hello\r\n", b"\r\n", b"\0" * 100, b"HTTP/1.1 400 Bad Request\r\n\r\n",
-    b":12x\r\n", b":\r\n", b":99999999999999999999\r\n", b"$x\r\n", b"$-2\r\n", b"*-2\r\n", b"*x\r\n",
-    b"$99999999999\r\n" + b"x" * 200000, b"$65537\r\n" + b"x" * 65537 + b"\r\n",
+    b":12x\r\n", b":\r\n", b":99999999999999999999\r\n", b"$x\r\n", b"$-2\r\n", b"*-2\r\n",
+    b"*x\r\n", b"$99999999999\r\n" + b"x" * 200000, b"$65537\r\n" + b"x" * 65537 + b"\r\n",
     b"+" + b"x" * 300000, b"-" + b"x" * 300000,
     b"*33\r\n" + b":1\r\n" * 33, b"*4294967297\r\n", b"*1\r\n*1\r\n:1\r\n", b"*2\r\n:1\r\n*0\r\n",
-    b"*1\r\n$1\r\na\r\n", b"*1\r\n$-1\r\n", b"*1\r\n+OK\r\n", b"*1\r\n-ERR x\r\n", b"*1000000000\r\n",
-    b"*1\r\n" * 20, b"%1\r\n:1\r\n:2\r\n", b"_\r\n", b"#t\r\n", b",1.5\r\n", b">1\r\n:1\r\n", b"(12\r\n",
+    b"*1\r\n$1\r\na\r\n", b"*1\r\n$-1\r\n", b"*1\r\n+OK\r\n", b"*1\r\n-ERR x\r\n",
+    b"*1000000000\r\n",
+    b"*1\r\n" * 20, b"%1\r\n:1\r\n:2\r\n", b"_\r\n", b"#t\r\n", b",1.5\r\n", b">1\r\n:1\r\n",
+    b"(12\r\n",
 ]
 
 
@@ -230,12 +236,13 @@ def what_is_no_reply_breaks_the_connection():
         play("what_is_no_reply_breaks_the_connection", port=fake.port)
 
 
-def a_reply_that_nobody_asked_for():
-    """With the answer, it breaks the connection; behind it, it is found before the next call."""
+def a_reply_without_a_command():
+    """Such a reply breaks the connection; if it comes late, it is found before the next command."""
     def twice(command, state):
         return b"+OK\r\n" if command[0] == b"CLIENT" else b"+PONG\r\n+PONG\r\n"
 
-    with Fake(twice) as fake, Scene("a_connection_that_was_closed_while_idle_is_replaced", port=fake.port) as scene:
+    with Fake(twice) as fake, \
+            Scene("a_connection_that_was_closed_while_idle_is_replaced", port=fake.port) as scene:
         scene.meets("idle")
         scene.go()
     told = threading.Event()
@@ -246,7 +253,8 @@ def a_reply_that_nobody_asked_for():
         state["later"] = None if told.is_set() else (told, b"+PONG\r\n")
         return b"+PONG\r\n"
 
-    with Fake(late) as fake, Scene("a_connection_that_was_closed_while_idle_is_replaced", port=fake.port) as scene:
+    with Fake(late) as fake, \
+            Scene("a_connection_that_was_closed_while_idle_is_replaced", port=fake.port) as scene:
         scene.meets("idle")
         told.set()
         fake.said.wait(PATIENCE_S)
@@ -302,18 +310,18 @@ SCENES = [
     a_greeting_that_is_refused_says_why,
     the_greeting_logs_in_and_selects,
     plainly("a_loop_steps_it"),
-    plainly("what_nobody_awaits_is_finished"),
+    plainly("commands_that_are_not_awaited_finish"),
     a_cancelled_thread_leaves_a_pipeline_that_works,
     plainly("a_child_has_a_connection_of_its_own"),
     plainly("children_begin_while_others_ask"),
-    plainly("signals_disturb_nobody"),
+    plainly("signals_disturb_no_caller"),
     the_server_is_killed_and_comes_back,
     the_server_stands_still,
-    nobody_answers,
+    no_server_answers,
     a_sooner_deadline_is_kept,
     there_is_room_for_so_many,
     what_is_no_reply_breaks_the_connection,
-    a_reply_that_nobody_asked_for,
+    a_reply_without_a_command,
     it_is_cut_in_the_midst_of_a_reply,
     it_is_cut_again_and_again,
     large_commands_pass_through_a_narrow_pipe,

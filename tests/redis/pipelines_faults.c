@@ -106,7 +106,7 @@ void it_is_cut_again_and_again(void)
 
 /* ---- No answer ------------------------------------------------------------------------------- */
 
-static void *find_nobody(void *unused)
+static void *find_no_host(void *unused)
 {
     struct test_command a[3];
     const int64_t began = now_ns();
@@ -122,10 +122,10 @@ static void *find_nobody(void *unused)
     return NULL;
 }
 
-void nobody_answers(void)
+void no_server_answers(void)
 {
     for (int i = 0; i < 3; i++)
-        in_threads(THREADS, find_nobody);
+        in_threads(THREADS, find_no_host);
     CHECK("it was told", atomic_load(&stage.failures) > 0);
     (void)printf("  %s\n", stage.last_failure);
 }

@@ -1,4 +1,5 @@
-"""Servers for the lanes: a real Redis that can be killed, one that answers what a test says, and a proxy."""
+"""Servers for the tests of pipelines: a real Redis that can be killed, one that answers what a test
+says, and a proxy."""
 
 import contextlib
 import os
@@ -12,7 +13,7 @@ PATIENCE_S = 20
 
 
 def until(what):
-    """Asks again and again until the answer is yes."""
+    """Calls what() until it returns something true."""
     end = time.monotonic() + PATIENCE_S
     while not what():
         if time.monotonic() > end:
@@ -27,13 +28,15 @@ def free_port(host="127.0.0.1"):
 
 
 class Redis:
-    """A redis-server on a port and a socket of its own, with a connection to it. Use as a context."""
+    """A redis-server on a port and a socket of its own, with a connection to it. Use as a
+    context."""
 
     def __init__(self, *options):
         self.host = options[options.index("--bind") + 1] if "--bind" in options else "127.0.0.1"
         self.port = free_port(self.host)
         self.options = ("--port", str(self.port), "--bind", self.host, *options)
-        self.password = options[options.index("--requirepass") + 1] if "--requirepass" in options else None
+        self.password = (options[options.index("--requirepass") + 1] if "--requirepass" in options
+                         else None)
         self.one = None
 
     def start(self):
@@ -99,7 +102,8 @@ class Server:
         with contextlib.suppress(OSError, ValueError):
             self.serve(one)
         with contextlib.suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)      # another thread may be reading from it: close would wait
+            # another thread may be reading from it: close would wait
+            one.shutdown(socket.SHUT_RDWR)
         one.close()
 
     def serve(self, one):
@@ -107,8 +111,9 @@ class Server:
 
 
 class Fake(Server):
-    """Reads commands as a Redis would, and answers with the bytes of answer(command, state); `state` is a
-    dictionary of the connection's. state["later"] = (event, bytes): these follow when the event has come."""
+    """Reads commands as a Redis would, and answers with the bytes of answer(command, state);
+    `state` is a dictionary of the connection's. state["later"] = (event, bytes): these follow when
+    the event has come."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -137,8 +142,8 @@ class Fake(Server):
 
 
 class Proxy(Server):
-    """Bytes to a port and back. cut_after: a function that says for the next connection after how many bytes of
-    the way back it is cut. narrow: small buffers, small pieces."""
+    """Bytes to a port and back. cut_after: a function that says for the next connection after how
+    many bytes of the way back it is cut. narrow: small buffers, small pieces."""
 
     def __init__(self, port, narrow=False):
         self.to, self.narrow, self.cut_after = port, narrow, None

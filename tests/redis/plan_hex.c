@@ -83,14 +83,14 @@ static void write_one(const struct weir__plan *plan, char *field[FIELDS])
                                    .patience_ns = number(field[PATIENCE]),
                                    .act_us = strcmp(rest, "-") == 0 ? NULL : acts,
                                    .only = (unsigned)number(field[ONLY])};
-    const struct weir__plan_request ask = {.verb = (enum weir__plan_verb)number(field[VERB]),
-                                           .now_us = number(field[NOW]),
-                                           .wall_ns = number(field[WALL]),
-                                           .act_us = number(field[ACT]),
-                                           .prefix = weir__slice_of("weir"),
-                                           .ticket = slice_of(field[TICKET]),
-                                           .part = &part,
-                                           .n = 1};
+    const struct weir__plan_request request = {.verb = (enum weir__plan_verb)number(field[VERB]),
+                                               .now_us = number(field[NOW]),
+                                               .wall_ns = number(field[WALL]),
+                                               .act_us = number(field[ACT]),
+                                               .prefix = weir__slice_of("weir"),
+                                               .ticket = slice_of(field[TICKET]),
+                                               .part = &part,
+                                               .n = 1};
     unsigned mask;
     int terms;
     size_t room, len;
@@ -100,11 +100,11 @@ static void write_one(const struct weir__plan *plan, char *field[FIELDS])
         acts[i] = strtoll(rest, &rest, 10);
     part.scope = (struct weir__slice){
         scope, weir__scope_encode(field[SCOPE], strlen(field[SCOPE]), scope, sizeof scope)};
-    room = weir__plan_encoded_size(&ask);
+    room = weir__plan_encoded_size(&request);
     out = malloc(room); /* no byte more: a sanitizer sees a write beyond it */
-    len = out ? weir__plan_encode(&ask, out, room, &mask, &terms) : 0;
+    len = out ? weir__plan_encode(&request, out, room, &mask, &terms) : 0;
     if (len == 0 || len > room ||
-        weir__plan_encode(&ask, small, sizeof small, &mask, &terms) != len)
+        weir__plan_encode(&request, small, sizeof small, &mask, &terms) != len)
         (void)printf("error the room is not what is needed\n");
     (void)printf("%u %d ", mask, terms);
     print_hex(out, len);

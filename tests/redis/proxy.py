@@ -1,9 +1,10 @@
-"""Stands between a node and its Redis, and can be told to misbehave: proxy.py PORT_OF_THE_REDIS.
+"""A proxy between a node and its Redis that misbehaves when told to:proxy.py PORT_OF_THE_REDIS.
 
 Prints the port it listens on. Each line on stdin is how to go on, and is said back once it is so:
 
     forward     as if it were not there
-    hole        nothing goes through, either way; connections stand, new ones seem to succeed. What was sent
+    hole        nothing goes through, either way; connections stand, new ones seem to succeed. What
+    was sent
                 meanwhile arrives when it is over, as on a network that was cut and mended
     reset       all connections are reset, new ones too
     rubbish     answers are replaced by bytes that are no protocol
@@ -13,7 +14,8 @@ Prints the port it listens on. Each line on stdin is how to go on, and is said b
     trickle     answers come a byte at a time, each byte a little later
     huge        replies announce more bytes than a client can hold
     deep        answers are arrays in arrays in arrays
-    other       answers are sound, but to another question: a status, a string, nil, too few integers, an error
+    other       answers are sound, but to another question: a status, a string, nil, too few
+    integers, an error
 """
 
 import os
@@ -25,9 +27,11 @@ import sys
 
 TRICKLE_S = 0.004
 CHUNK = 1 << 16
-HUGE = [b"*1000000000\r\n:1\r\n", b"$999999999999\r\nabc", b"*-7\r\n", b"$-9\r\n", b":99999999999999999999999\r\n",
+HUGE = [b"*1000000000\r\n:1\r\n", b"$999999999999\r\nabc", b"*-7\r\n", b"$-9\r\n",
+        b":99999999999999999999999\r\n",
         b"*32\r\n" + b":9223372036854775807\r\n" * 32, b"+" + b"x" * CHUNK]
-OTHER = [b"+OK\r\n", b"$5\r\nhello\r\n", b"$-1\r\n", b"*0\r\n", b"*3\r\n:1\r\n:0\r\n:-1\r\n", b":7\r\n",
+OTHER = [b"+OK\r\n", b"$5\r\nhello\r\n", b"$-1\r\n", b"*0\r\n", b"*3\r\n:1\r\n:0\r\n:-1\r\n",
+         b":7\r\n",
          b"-ERR something else\r\n", b"*10\r\n" + b":-5\r\n" * 10, b"*10\r\n" + b"$1\r\n7\r\n" * 10,
          b"*11\r\n:1\r\n:77\r\n" + b":9007199254740993\r\n" * 9, b"*10\r\n:2\r\n" + b":0\r\n" * 9]
 
@@ -58,7 +62,7 @@ class Proxy:
             if wait:
                 self.trickle()
 
-    # ---- Orders ------------------------------------------------------------------------------------
+    # ---- Orders ----------------------------------------------------------------------------------
 
     def obey(self):
         line = os.read(sys.stdin.fileno(), 4096).decode()
@@ -93,7 +97,7 @@ class Proxy:
                 else:
                     self.selector.unregister(end)
 
-    # ---- Connections -------------------------------------------------------------------------------
+    # ---- Connections -----------------------------------------------------------------------------
 
     def register(self, pair, end):
         what = self.from_client if end is pair.client else self.from_server
@@ -148,7 +152,7 @@ class Proxy:
         if data := self.receive(pair, pair.client):
             self.send(pair, pair.server, data)
 
-    # ---- Answers -----------------------------------------------------------------------------------
+    # ---- Answers ---------------------------------------------------------------------------------
 
     def from_server(self, pair):
         data = self.receive(pair, pair.server)

@@ -222,7 +222,7 @@ static void await_count(atomic_int *count, int wanted)
     assert_int_equal(atomic_load(count), wanted);
 }
 
-static void who_comes_during_a_creation_waits_for_it(void **state)
+static void a_caller_that_comes_during_a_creation_waits_for_it(void **state)
 {
     struct takers c = {.w = open_logged(beside_url, "timeout=10s")};
     pthread_t changer, taker[TAKERS];
@@ -451,7 +451,8 @@ static void a_limit_that_may_not_be_asked_for_leaves_the_others_alone(void **sta
     struct weir *w;
 
     (void)state;
-    freeReplyObject(redisCommand(beside, "ACL SETUSER app on >pw ~weir:nodes ~weir:{good:* +@all"));
+    freeReplyObject(redisCommand(beside, "ACL SETUSER app on >pw ~weir:1:{fleet}:nodes "
+                                         "~weir:{fleet}:format ~weir:1:{good:* +@all"));
     w = open_logged(beside_url, "timeout=10s&user=app&password=pw");
     good = policy(w, "good", "fixed-window 1000000/1h fallback=deny");
     bad = policy(w, "bad", "fixed-window 5/1h fallback=deny");
@@ -509,9 +510,9 @@ static void exits_after_the_shorter_lease(const char *first)
         w, brief); /* entered, and left to end: begun after the ticket, it ends after its lease */
     await_lease(w, brief);
     enter_and_stay(w, crowd, 500);
-    assert_int_equal(beside_number("ZCARD weir:{long:k}:0n"), 1);
+    assert_int_equal(beside_number("ZCARD weir:1:{long:k}:0n"), 1);
     assert_int_equal(weir_exit(w, &t, WEIR_SUCCESS), 0);
-    assert_int_equal(beside_number("EXISTS weir:{long:k}:0n"), 0);
+    assert_int_equal(beside_number("EXISTS weir:1:{long:k}:0n"), 0);
     assert_int_equal(weir_enter(w, &rq[1], &u, &v), 0);
     assert_true(v.allowed);
     weir_close(w);
@@ -580,7 +581,7 @@ static int wake_anyway(void **state)
 
 static const struct CMUnitTest TESTS[] = {
     SCENE(what_begins_empty_is_empty_though_first_asked_for_in_an_outage),
-    SCENE(who_comes_during_a_creation_waits_for_it),
+    SCENE(a_caller_that_comes_during_a_creation_waits_for_it),
     SCENE(a_policy_can_be_used_as_soon_as_it_is_found),
     SCENE(an_engine_is_closed_though_a_drain_is_under_way),
     SCENE(an_engine_is_closed_though_a_drain_is_never_answered),

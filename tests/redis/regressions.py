@@ -1,7 +1,8 @@
-"""Runs a program with a Redis that it may pause, and one that knows no AUTH: regressions.py PROGRAM.
+"""Runs a program with a Redis that it may pause, and one that knows no AUTH: regressions.py
+PROGRAM.
 
-The program is given the URL of the first, its process, and the URL of the second. Both listen on Unix sockets in a
-directory that is removed with them.
+The program is given the URL of the first, its process, and the URL of the second. Both listen on
+Unix sockets in a directory that is removed with them.
 """
 
 import contextlib
@@ -18,11 +19,13 @@ START_S = 10
 @contextlib.contextmanager
 def redis(home, name, *more):
     socket = os.path.join(home, name)
-    words = ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", home, *more]
+    words = ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", home,
+             *more]
     server = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + START_S
-        while subprocess.run(["redis-cli", "-s", socket, "ping"], capture_output=True).stdout != b"PONG\n":
+        while subprocess.run(["redis-cli", "-s", socket, "ping"],
+                             capture_output=True).stdout != b"PONG\n":
             if time.monotonic() > deadline or server.poll() is not None:
                 sys.exit("redis-server did not start")
             time.sleep(0.02)
@@ -34,7 +37,8 @@ def redis(home, name, *more):
 
 
 def main(program):
-    with tempfile.TemporaryDirectory(prefix="weir-redis-") as home, redis(home, "one.sock") as (pid, url), \
+    with tempfile.TemporaryDirectory(prefix="weir-redis-") as home, \
+            redis(home, "one.sock") as (pid, url), \
             redis(home, "two.sock", "--rename-command", "AUTH", "") as (_, gated):
         return subprocess.run([program, url, str(pid), gated]).returncode
 

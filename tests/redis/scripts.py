@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The scripts of src/redis/script in a real Redis: the same answers as the library, to the microsecond.
+"""The scripts of src/redis/script in a real Redis: the same answers as the library, to the
+microsecond.
 
     scripts.py PATH_TO_WEIR [SCENE...] [--scripts=N] [--seed=S]
     scripts.py PATH_TO_WEIR --costs         prints what a decision costs Redis, and checks nothing
 
-A scene is a function named as a sentence, with a Redis of its own. Time is injected, but for the scenes that say
-otherwise.
+A scene is a function named as a sentence, with a Redis of its own. Time is injected, but for the
+scenes that say otherwise.
 """
 
 import os
@@ -27,12 +28,16 @@ SCENES = (
     answers.exact_integers_are_exact, answers.vectors_have_their_answers,
     answers.random_scripts_have_the_oracles_answers, answers.the_library_answers_alike,
     answers.the_largest_and_the_smallest_numbers_are_exact, keys.a_cold_key_costs_nothing,
-    keys.a_key_as_good_as_new_is_gone, keys.redis_own_clock_serves_too, keys.a_log_takes_no_more_than_it_must,
+    keys.a_key_as_good_as_new_is_gone, keys.states_have_the_bytes_of_their_format,
+    keys.redis_own_clock_serves_too,
+    keys.a_log_takes_no_more_than_it_must,
     keys.several_terms_are_all_or_nothing, keys.a_key_named_twice_sees_its_first_charge,
-    keys.tickets_enter_and_leave, keys.another_algorithm_starts_fresh, keys.a_change_converts_whoever_touches,
-    keys.skew_of_a_clients_clock_changes_nothing, keys.a_request_that_fails_charges_nobody,
-    pay.paying_takes_what_remains_and_no_more, pay.who_pays_is_refused_by_nobody,
-    pay.a_heartbeat_counts_who_was_heard_of, pay.a_store_that_cannot_be_written_has_no_pulse)
+    keys.tickets_enter_and_leave, keys.another_algorithm_starts_fresh,
+    keys.a_change_converts_each_key_when_it_is_touched,
+    keys.skew_of_a_clients_clock_changes_nothing, keys.a_request_that_fails_charges_no_key,
+    pay.paying_takes_what_remains_and_no_more, pay.a_drained_backlog_is_not_refused,
+    pay.a_heartbeat_counts_the_nodes_heard_of, pay.a_format_belongs_to_those_who_have_it,
+    pay.a_store_that_cannot_be_written_has_no_pulse)
 
 
 def main():

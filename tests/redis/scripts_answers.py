@@ -1,8 +1,8 @@
 """The scripts answer as the library does: vectors, random scripts, extremes.
 
-The reference is the oracle in microseconds (scripts_oracle.py), for every field of every line, and beside it `weir
-sim` itself where the two must agree: without live changes, which happen at other moments here, and under a
-clock that does not step back.
+The reference is the oracle in microseconds (scripts_oracle.py), for every field of every line, and
+beside it `weir sim` itself where the two must agree: without live changes, which happen at other
+moments here, and under a clock that does not step back.
 """
 
 import datetime
@@ -21,7 +21,8 @@ FIELDS = run_sim.FIELDS
 
 
 def whole_event(event, verdict, last_ns):
-    """An event of a vector on whole microseconds: what is refused a little earlier, what passes a little later."""
+    """An event of a vector on whole microseconds: what is refused a little earlier, what passes a
+    little later."""
     first, _, rest = event.partition(" ")
     if not first[0].isdigit():
         return whole(event), last_ns
@@ -53,8 +54,8 @@ def start_of(case):
 
 
 def run_case(redis, case):
-    """One vector. A live change reaches every key at once, as in the library: each is looked at then, and a term
-    that starts fresh has other keys."""
+    """One vector. A live change reaches every key at once, as in the library: each is looked at
+    then, and a term that starts fresh has other keys."""
     start = start_of(case)
     world, store = World(redis, start, case.name), Store(start)
     last, exact, keys, checked, lines = (0, 0), True, [], 0, []
@@ -121,7 +122,8 @@ def holdings_differ(redis, world, store, line, wanted):
     """Runs the line in the oracle; what is wrong with the keys in Redis then, or None."""
     before = dict(store.keys.get(wanted[2], {}))
     store.line(line)
-    return keys_are_those_of(redis, world, store) or lifetime_is_exact(redis, world, store, wanted[2], before)
+    return (keys_are_those_of(redis, world, store)
+            or lifetime_is_exact(redis, world, store, wanted[2], before))
 
 
 def run_script(redis, script, name, looks):
@@ -151,19 +153,22 @@ def differs_from_sim(script):
     """Where `weir sim` says otherwise: its nanoseconds rounded up must be our microseconds."""
     rows = compare.weir_sim(WEIR, script.start, script.lines)
     for at, (ours, row) in enumerate(zip(script.rows, rows)):
-        spans = tuple(str(-(-int(span) // 1000)) if span not in ("-", "-1") else span for span in row[8:11])
+        spans = tuple(str(-(-int(span) // 1000)) if span not in ("-", "-1") else span
+                      for span in row[8:11])
         if ours != (str(int(row[0]) // 1000), *row[1:8], *spans, *row[11:]):
             return told(script.lines, at, row, ours)
     return None if len(rows) == len(script.rows) else rows[-1:]
 
 
 def must_be_alike(script):
-    """Not at the end of time, which is another; nor where cancel returns the least that rounding allows, which is less
-    here: above one event a microsecond."""
+    """Not at the end of time, which is another; nor where cancel returns the least that rounding
+    allows, which is less here: above one event a microsecond."""
     cancels = any(" cancel " in line for line in script.lines)
     if script.sim.store.now > 2**51:
         return False
-    return not cancels or all(t.T >= 1 for t in script.sim.store.versions[0][0] if isinstance(t, oracle.Bucket))
+    return (not cancels
+            or all(t.T >= 1 for t in script.sim.store.versions[0][0]
+                   if isinstance(t, oracle.Bucket)))
 
 
 def the_library_answers_alike(redis):
@@ -180,12 +185,14 @@ def the_library_answers_alike(redis):
 
 EXTREME_COUNTS = (1, 2, 3, 7919, 65536, 4294967295, 4294967296, 999999999989, 10**12)
 EXTREME_PERIODS = ("1us", "2us", "7us", "999us", "s", "86399s", "366d", "31622399s999999us")
-EXTREME_RATES = ("1001ns", "1999ns", "86399s1ns", "9007199s254740991ns")    # of buckets: any nanosecond
+# of buckets: any nanosecond
+EXTREME_RATES = ("1001ns", "1999ns", "86399s1ns", "9007199s254740991ns")
 EXTREME_COSTS = (0, 1, 2, 10**12 - 1, 10**12, 10**12 + 1, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1)
 
 
 def extreme_limit(rng):
-    name = rng.choice(("token-bucket", "leaky-bucket", "pacer", "smooth-bursty", "smooth-warmup", "min-interval",
+    name = rng.choice(("token-bucket", "leaky-bucket", "pacer", "smooth-bursty", "smooth-warmup",
+                       "min-interval",
                        "fixed-window", "sliding-window", "sliding-counter", "sliding-log"))
     count, period = rng.choice(EXTREME_COUNTS), rng.choice(EXTREME_PERIODS)
     if name in EXACT_RATES:
@@ -201,9 +208,11 @@ def extreme_limit(rng):
     options = {"token-bucket": rng.choice((f" burst={some}", f" burst={most} initial={some}")),
                "leaky-bucket": rng.choice((f" capacity={some}", f" capacity={most} delay={some}")),
                "pacer": f" slack={max(0, some // 2 - 1)} queue={some - some // 2}",
-               "smooth-bursty": f" max-burst={int(min(10**12 * us // count, rng.choice((0, 1, us))))}us",
-               "smooth-warmup": f" warmup={int(max(1, min(366 * 86400 * 10**6, 10**11 * us // count)))}us"
-                                f" cold={rng.choice(('1', '3', '1.001', '100', '99.999'))}",
+               "smooth-bursty": " max-burst={}us".format(
+                   int(min(10**12 * us // count, rng.choice((0, 1, us))))),
+               "smooth-warmup": " warmup={}us cold={}".format(
+                   int(max(1, min(366 * 86400 * 10**6, 10**11 * us // count))),
+                   rng.choice(("1", "3", "1.001", "100", "99.999"))),
                "sliding-window": f" slots={1 if us % 10 else 10}"}
     return f"{name} {count}/{period}{options.get(name, '')}{flag}"
 
@@ -224,7 +233,8 @@ def extreme_script(rng, start, at_end):
             now = min(now, 2**52 - start)
             limit = store.versions[-1][0][0].limit
             cost = rng.choice((*EXTREME_COSTS, 1, limit, limit, limit + 1, max(1, limit // 2)))
-            wait = rng.choice((" wait=0us", " wait=forever", " wait=1us", f" wait={2**52}us", f" wait={span}us"))
+            wait = rng.choice((" wait=0us", " wait=forever", " wait=1us", f" wait={2**52}us",
+                               f" wait={span}us"))
             verb = rng.choice(("take", "take", "take", "peek", "refund"))
             put(f"{now}us {verb} k {cost}{wait if verb != 'refund' else ''}")
             span = max([int(f) for f in rows[-1][8:11] if f not in ("-", "-1")] or [1])
@@ -245,7 +255,8 @@ def the_largest_and_the_smallest_numbers_are_exact(redis):
             except RedisError as why:
                 got = why
             wanted = capped(wanted)
-            if not check(f"extreme script {n}, line {at + 1}", wanted == got, told(lines, at, wanted, got)):
+            if (not check(f"extreme script {n}, line {at + 1}", wanted == got,
+                          told(lines, at, wanted, got))):
                 break
         world.forget()
 
@@ -257,7 +268,8 @@ def capped(row):
     return row
 
 
-# Behind the prelude: what it makes of pairs of numbers in decimal. Pieces of seven digits, the lowest first.
+# Behind the prelude: what it makes of pairs of numbers in decimal. Pieces of seven digits, the
+# lowest first.
 INTEGERS = """
 local function decimal(x)
   local out = {}
@@ -280,8 +292,9 @@ local out = {}
 for i = 2, #ARGV, 2 do
   local a, b = read(ARGV[i]), read(ARGV[i + 1])
   local q, r = div(a, b)
-  out[#out + 1] = {decimal(add(a, b)), decimal(mul(a, b)), decimal(q), decimal(r), decimal(div_up(a, b)),
-                   less(a, b) and 1 or 0, less(b, a) and 1 or 0, less(b, a) and decimal(sub(a, b)) or {}}
+  out[#out + 1] = {decimal(add(a, b)), decimal(mul(a, b)), decimal(q), decimal(r),
+                   decimal(div_up(a, b)), less(a, b) and 1 or 0, less(b, a) and 1 or 0,
+                   less(b, a) and decimal(sub(a, b)) or {}}
 end
 return out
 """
@@ -294,7 +307,8 @@ def integer_of(pieces):
 def exact_integers_are_exact(redis):
     rng = random.Random(7)
     text = script_text("head", "plain", "prelude") + INTEGERS
-    draw = [lambda: rng.getrandbits(rng.randint(1, 170)), lambda: 2**rng.randint(1, 170) + rng.randint(-1, 1),
+    draw = [lambda: rng.getrandbits(rng.randint(1, 170)),
+            lambda: 2**rng.randint(1, 170) + rng.randint(-1, 1),
             lambda: 10**rng.randint(0, 50), lambda: rng.randint(1, 100)]
     for _ in range(200):
         pairs = [(max(1, rng.choice(draw)()), max(1, rng.choice(draw)())) for _ in range(20)]
@@ -302,7 +316,8 @@ def exact_integers_are_exact(redis):
         request = blob(TAKE, 0, [(TOKEN + COUNTS, 1, 0, [1, 1, 1])])
         replies = redis.call("EVAL", text, 1, "k", request, *numbers)
         for (a, b), got in zip(pairs, replies):
-            wanted = [a + b, a * b, a // b, a % b, -(-a // b), int(a < b), int(b < a), a - b if b < a else None]
+            wanted = [a + b, a * b, a // b, a % b, -(-a // b), int(a < b), int(b < a),
+                      a - b if b < a else None]
             got = [integer_of(x) if isinstance(x, list) else x for x in got]
             if not expect(f"{a} and {b}", got, wanted):
                 return

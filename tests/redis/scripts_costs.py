@@ -1,10 +1,11 @@
 """What a decision costs Redis, family by family, beside the two smallest limiters one could write.
 
-The figure is the processor time of Redis's main thread for one call, all included (reading the request,
-writing the reply), from INFO cpu; the least of many rounds, for other programs only add to it.
+The figure is the processor time of Redis's main thread for one call, all included (reading the
+request, writing the reply), from INFO cpu; the least of many rounds, for other programs only add to
+it.
 """
 
-from scripts_redis import script_text
+from scripts_redis import resp, script_text
 from scripts_world import FOREVER, TAKE, blob, mask_of
 
 CALLS, ROUNDS = 500, 40
@@ -63,8 +64,9 @@ class Row:
     def __init__(self, redis, name, text, keys, *arguments):
         sha = redis.call("SCRIPT", "LOAD", text)
         self.name, self.least = name, (1e9, 1e9)
-        self.batch = b"".join(redis.encoded(("EVALSHA", sha, keys, *(f"{{{name}{i % 100}}}{k}" for k in range(keys)),
-                                             *arguments)) for i in range(CALLS))
+        self.batch = b"".join(resp.encode("EVALSHA", sha, keys,
+                                          *(f"{{{name}{i % 100}}}{k}" for k in range(keys)),
+                                          *arguments) for i in range(CALLS))
 
     def run(self, redis):
         redis.call("CONFIG", "RESETSTAT")
@@ -73,7 +75,8 @@ class Row:
         for _ in range(CALLS):
             redis.read()
         processor = (spent(redis) - before) / CALLS * 10**6
-        command = redis.info("commandstats")["cmdstat_evalsha"].partition("usec_per_call=")[2].split(",")[0]
+        counted = redis.info("commandstats")["cmdstat_evalsha"]
+        command = counted.partition("usec_per_call=")[2].split(",")[0]
         self.least = min(self.least[0], processor), min(self.least[1], float(command))
 
 
@@ -81,11 +84,13 @@ def print_costs(redis):
     rows = [Row(redis, "(the smallest bucket)", SMALLEST_BUCKET, 1, 10, 10**9),
             Row(redis, "(the smallest window)", SMALLEST_WINDOW, 1, 1, 60000)]
     for name, terms in [(name, [term]) for name, term in TERMS] + list(SEVERAL):
-        rows.append(Row(redis, name, script_text(mask_of(terms)), len(terms), blob(TAKE, -1, terms), "t"))
+        rows.append(Row(redis, name, script_text(mask_of(terms)), len(terms), blob(TAKE, -1, terms),
+                        "t"))
     for _ in range(ROUNDS):     # in turn: what else runs on the machine is the same for all
         for row in rows:
             row.run(redis)
     print(f"{'microseconds of Redis a call':34} {'processor':>9} {'command':>8} {'x smallest':>10}")
     for row in rows:
-        print(f"{row.name:34} {row.least[0]:9.1f} {row.least[1]:8.1f} {row.least[1] / rows[0].least[1]:10.2f}")
+        print(f"{row.name:34} {row.least[0]:9.1f} {row.least[1]:8.1f} "
+              f"{row.least[1] / rows[0].least[1]:10.2f}")
     return 0

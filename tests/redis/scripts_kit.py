@@ -37,7 +37,8 @@ def expect(sentence, got, wanted):
 
 def told(lines, at, wanted, got):
     """A line that differs, with the lines that led there."""
-    shown = [line for line in lines[:at] if "limit" in line][-3:] + ["..."] + lines[max(0, at - 10):at + 1]
+    shown = ([line for line in lines[:at] if "limit" in line][-3:] + ["..."]
+             + lines[max(0, at - 10):at + 1])
     return "\n    ".join(["", *shown]) + f"\n  expected {wanted}\n  got      {got}"
 
 

@@ -1,14 +1,17 @@
 """The oracle of tests/oracle in microseconds, and as a store of Redis has it.
 
-tests/oracle/oracle.py computes every answer in exact fractions of its unit of time, the nanosecond. Here its
-unit is the microsecond, which is all that Redis's clock has: the same classes, a private copy of the module, other
-constants. What is told otherwise, and why:
+tests/oracle/oracle.py computes every answer in exact fractions of its unit of time, the nanosecond.
+Here its unit is the microsecond, which is all that Redis's clock has: the same classes, a private
+copy of the module, other constants. What is told otherwise, and why:
 
 (1) The end of time is 2^53 us, and the area of smooth-warmup is still rounded to nanoseconds.
-(2) A live change happens when a key is touched by other numbers, not when the limit was changed: no client tells
-    Redis. (What no key stands for comes with the request, and the client converts it when the limit changes.)
+(2) A live change happens when a key is touched by other numbers, not when the limit was changed: no
+client tells
+    Redis. (What no key stands for comes with the request, and the client converts it when the limit
+    changes.)
 (3) A second due time is exact, and of every bucket.
-(4) A state that is as good as new once it was changed is gone, and does not come back if the clock steps back.
+(4) A state that is as good as new once it was changed is gone, and does not come back if the clock
+steps back.
 """
 
 import importlib.util
@@ -32,12 +35,13 @@ def load_copy(name, **globals_of):
 
 oracle = load_copy("oracle")
 S = 10**6
-oracle.UNITS = {"ns": Fraction(1, 1000), "us": 1, "ms": 1000, "s": S, "m": 60 * S, "min": 60 * S, "h": 3600 * S,
-                "d": 86400 * S}
+oracle.UNITS = {"ns": Fraction(1, 1000), "us": 1, "ms": 1000, "s": S, "m": 60 * S, "min": 60 * S,
+                "h": 3600 * S, "d": 86400 * S}
 
 
 def parse_duration(text):
-    """In microseconds; a fraction of one only where the text has nanoseconds (the period of a rate may)."""
+    """In microseconds; a fraction of one only where the text has nanoseconds (the period of a rate
+    may)."""
     total = sum(Fraction(number) * oracle.UNITS[unit]
                 for number, unit in re.findall(r"(\d+(?:\.\d+)?)(ns|us|ms|min|s|m|h|d)", text))
     return int(total) if total == int(total) else total
@@ -68,7 +72,8 @@ class FixedWindow(oracle.FixedWindow):
 class SmoothWarmup(oracle.SmoothWarmup):
     def area(self, stored):
         x = ceil(max(0, stored - self.threshold) * self.W * 1000 / self.max)
-        return Fraction(ceil(x**2 * (self.cold - 1) * (5 + self.cold)**2 / (16000 * self.W * (1 + self.cold))), 1000)
+        steep = (self.cold - 1) * (5 + self.cold)**2 / (16000 * self.W * (1 + self.cold))
+        return Fraction(ceil(x**2 * steep), 1000)
 
     def convert(self, s, old, at, old_zero):
         if s == old_zero:
@@ -81,15 +86,16 @@ class SmoothWarmup(oracle.SmoothWarmup):
 
 
 class Pacer(oracle.Pacer):
-    """The queue's word on a reservation that would reach the end of time: it may be possible later, so it is not too
-    big (src/algo/pacer.c)."""
+    """The queue's word on a reservation that would reach the end of time: it may be possible later,
+    so it is not too big (src/algo/pacer.c)."""
 
     def judge(self, s, now, cost, patience):
         alone = self.patience(Fraction(0), now, cost, patience)
         _, too_long, too_many = self.tests(now, now, cost, alone)
         if too_long > 0 or too_many > 0:
             return oracle.refuse("TOO_BIG", -1)
-        wait, too_long, too_many = self.tests(s.D, now, cost, self.patience(s.D, now, cost, patience))
+        wait, too_long, too_many = self.tests(s.D, now, cost,
+                                              self.patience(s.D, now, cost, patience))
         if too_long > 0:
             return oracle.refuse("LIMITED", max(too_long, too_many))
         if too_many > 0:
@@ -104,7 +110,8 @@ def on_grid(self, D):
 
 
 oracle.Bucket.on_grid = on_grid
-oracle.ALGORITHMS.update({"fixed-window": FixedWindow, "smooth-warmup": SmoothWarmup, "pacer": Pacer})
+oracle.ALGORITHMS.update({"fixed-window": FixedWindow, "smooth-warmup": SmoothWarmup,
+                          "pacer": Pacer})
 
 
 def writer(t):

@@ -1,8 +1,8 @@
 """Random scripts, by the generator of tests/oracle/compare.py, on whole microseconds.
 
-compare.Script makes a script while an oracle runs it, so that its times fall on the answers given so far. It
-counts in nanoseconds. Here it gets an oracle that counts in microseconds and says so in nanoseconds, and every
-duration it writes is cut to whole microseconds.
+compare.Script makes a script while an oracle runs it, so that its times fall on the answers given
+so far. It counts in nanoseconds. Here it gets an oracle that counts in microseconds and says so in
+nanoseconds, and every duration it writes is cut to whole microseconds.
 """
 
 import re
@@ -20,11 +20,13 @@ def whole(line):
 
 
 def whole_but_rates(line):
-    """The same, but the period of a bucket keeps its nanoseconds: a rate is exact whatever it is."""
+    """The same, but the period of a bucket keeps its nanoseconds: a rate is exact whatever it
+    is."""
     head, word, limit = line.partition("limit ")
     if not word:
         return whole(line)
-    terms = [re.sub(r"=\S+", lambda m: whole(m[0]), term) if term.split()[0] in EXACT_RATES else whole(term)
+    terms = [re.sub(r"=\S+", lambda m: whole(m[0]), term) if term.split()[0] in EXACT_RATES
+             else whole(term)
              for term in limit.split(" + ")]
     return whole(head) + word + " + ".join(terms)
 
@@ -61,7 +63,9 @@ class InNanoseconds:
     def line(self, text):
         fields = self.store.line(text)
         self.rows.append(fields)
-        return fields[:8] + tuple(f + "000" if f not in ("-", "-1", "0") else f for f in fields[8:11]) + fields[11:]
+        return (fields[:8]
+                + tuple(f + "000" if f not in ("-", "-1", "0") else f for f in fields[8:11])
+                + fields[11:])
 
 
 class Script(compare.Script):

@@ -1,4 +1,4 @@
-"""A Redis of one's own, and as much of its protocol as the tests of the scripts need.
+"""A Redis for one test of the scripts, and the connection to it.
 
 The server is the real one, in a temporary folder, on a socket there; it ends with the test.
 """
@@ -13,8 +13,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REMOTE = os.path.join(HERE, "..", "..", "src", "redis", "script")
-sys.path.append(REMOTE)
+sys.path += [REMOTE, os.path.join(HERE, "..")]
 import embed  # noqa: E402
+import resp  # noqa: E402
 
 PATIENCE_S = 20
 
@@ -35,8 +36,8 @@ class Redis:
     def __init__(self, *options):
         self.folder = tempfile.mkdtemp(prefix="weir-redis-")
         path = os.path.join(self.folder, "s")
-        command = ["redis-server", "--port", "0", "--unixsocket", path, "--dir", self.folder, "--save", "",
-                   "--appendonly", "no", *options]
+        command = ["redis-server", "--port", "0", "--unixsocket", path, "--dir", self.folder,
+                   "--save", "", "--appendonly", "no", *options]
         with open(os.path.join(self.folder, "log"), "wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         self.socket = socket.socket(socket.AF_UNIX)
@@ -62,32 +63,14 @@ class Redis:
         self.process.wait(PATIENCE_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    @staticmethod
-    def encoded(words):
-        out = [b"*%d\r\n" % len(words)]
-        for word in words:
-            word = word if isinstance(word, bytes) else str(word).encode()
-            out.append(b"$%d\r\n%s\r\n" % (len(word), word))
-        return b"".join(out)
-
     def read(self):
-        line = self.reader.readline()
-        kind, rest = line[:1], line[1:-2]
-        if kind == b":":
-            return int(rest)
-        if kind == b"-":
-            return RedisError(rest.decode())
-        if kind == b"+":
-            return rest.decode()
-        if kind == b"$":
-            return None if rest == b"-1" else self.reader.read(int(rest) + 2)[:-2]
-        if kind == b"*":
-            return None if rest == b"-1" else [self.read() for _ in range(int(rest))]
-        raise OSError(f"not a reply: {line!r}")
+        """Reads a reply; one that is an error is returned as RedisError."""
+        reply = resp.read_reply_from(self.reader)
+        return RedisError(reply) if isinstance(reply, resp.Error) else reply
 
     def call(self, *words):
-        """One command; what is an error is raised."""
-        self.socket.sendall(self.encoded(words))
+        """Sends one command. A reply that is an error is raised."""
+        self.socket.sendall(resp.encode(*words))
         reply = self.read()
         if isinstance(reply, RedisError):
             raise reply

@@ -1,7 +1,8 @@
 """Lines of `weir sim`, decided by the scripts in a real Redis.
 
-A World reads the same lines as the oracle's Sim and answers with the same fields, in microseconds. It is also
-the shortest client there is of src/redis/script/README.md: `blob` makes a request, `encode` a term.
+A World reads the same lines as the oracle's Sim and answers with the same fields, in microseconds.
+It is also the shortest client there is of src/redis/script/README.md: `blob` makes a request,
+`encode` a term.
 """
 
 import re
@@ -16,9 +17,9 @@ COUNTS, SHADOW = 16, 32
 FOREVER = 2**63 - 1
 REASONS = ("OK", "LIMITED", "TOO_BIG", "QUEUE_FULL")
 NUMBERS = {FixedWindow: 0, oracle.SlidingWindow: 1, oracle.SlidingCounter: 2, oracle.SlidingLog: 3,
-           oracle.TokenBucket: 4, oracle.LeakyBucket: 5, Pacer: 6, oracle.SmoothBursty: 7, SmoothWarmup: 8,
-           oracle.MinInterval: 9}
-FAMILY = (2, 2, 2, 4, 1, 1, 1, 1, 8, 1, 16)     # the bit of the part that decides an algorithm
+           oracle.TokenBucket: 4, oracle.LeakyBucket: 5, Pacer: 6, oracle.SmoothBursty: 7,
+           SmoothWarmup: 8, oracle.MinInterval: 9}
+FAMILY = (2, 2, 2, 4, 1, 1, 1, 1, 8, 1, 16, 2, 2)  # the bit of the part that decides an algorithm
 
 
 def blob(verb, now, terms, act=0):
@@ -48,9 +49,12 @@ def calendar(t, now):
 
 
 def encode(t, zero, now):
-    """The kind and the parameters of a term. `zero` is the state that no key stands for, `now` the client's own
-    time, for calendars only."""
-    if isinstance(t, FixedWindow):
+    """The kind and the parameters of a term. `zero` is the state that no key stands for, `now` the
+    client's own time, for calendars only."""
+    number = NUMBERS.get(type(t))
+    if isinstance(t, oracle.Constant):
+        number, values = 11 if t.count else 12, [t.period, t.count]
+    elif isinstance(t, FixedWindow):
         period = t.period or 31 * oracle.CALENDAR["day"]
         align = 0 if not t.clock else 2 if t.calendar else 1
         edges = calendar(t, now) if t.calendar else [-t.standard % period, 0, 0]
@@ -62,7 +66,8 @@ def encode(t, zero, now):
     elif isinstance(t, oracle.SlidingLog):
         values = [t.period, t.count, t.min_interval]
     elif isinstance(t, SmoothWarmup):
-        values = [t.T.numerator, t.T.denominator, t.limit, t.W, t.cold.numerator, t.cold.denominator]
+        values = [t.T.numerator, t.T.denominator, t.limit, t.W, t.cold.numerator,
+                  t.cold.denominator]
     elif isinstance(t, oracle.LeakyBucket):
         values = due(t, zero) + [-1 if t.delay is None else t.delay]
     elif isinstance(t, Pacer):
@@ -71,7 +76,7 @@ def encode(t, zero, now):
         values = due(t, zero) + [t.max_burst]
     else:
         values = due(t, zero)
-    return NUMBERS[type(t)] + COUNTS * t.count_denied + SHADOW * t.shadow, values
+    return number + COUNTS * t.count_denied + SHADOW * t.shadow, values
 
 
 class World:
@@ -79,8 +84,11 @@ class World:
 
     def __init__(self, redis, start, scope="w", skew=0):
         self.redis, self.start, self.now, self.scope, self.skew = redis, start, start, scope, skew
-        self.limits = Store(start)      # what a client knows of its limits: the versions, and what zero stands for
-        self.terms, self.before, self.zeros, self.names, self.resets, self.keys = [], [], [], {}, {}, {}
+        # what a client knows of its limits: the versions, and what zero stands for
+        self.limits = Store(start)
+        self.terms, self.before, self.zeros = [], [], []
+        self.names, self.keys = {}, {}
+        self.resets = 0  # of any key: each voids the reservations made before it
         self.reply = None
 
     def define(self, text):
@@ -100,13 +108,15 @@ class World:
             kind, values = encode(t, zero, max(0, self.now + self.skew))
             patience = t.default_patience if patience is None else patience
             terms.append((kind, cost, min(patience, FOREVER), values))
-        self.reply = self.redis.script(mask_of(terms), self.names_of(key), blob(verb, self.now, terms, act))
+        self.reply = self.redis.script(mask_of(terms), self.names_of(key),
+                                       blob(verb, self.now, terms, act))
         return self.reply
 
     def forget(self, fresh=False):
         """Deletes all keys of this world, or those of terms that the last change started afresh."""
         went_on = [t.lineage for t in self.terms] if fresh else []
-        gone = [i for i in range(16) if i >= len(self.before) or self.before[i].lineage not in went_on]
+        gone = [i for i in range(16) if i >= len(self.before)
+                or self.before[i].lineage not in went_on]
         names = [f"{self.scope}:{{{key}}}:{i}" for key, places in self.keys.items() for i in places
                  if not fresh or i in gone]
         if names:
@@ -124,11 +134,12 @@ class World:
         if verb == "reset":
             self.names_of(rest[0])
             self.redis.call("DEL", *(f"{self.scope}:{{{rest[0]}}}:{i}" for i in self.keys[rest[0]]))
-            self.resets[rest[0]] = self.resets.get(rest[0], 0) + 1
+            self.resets += 1
             return (time, verb) + ("-",) * 10
         key, cost = self.cancel(rest[0]) if verb == "cancel" else self.event(verb, rest)
         allowed, reason, _, limit, remaining, wait, retry, reset = self.reply[:8]
-        return (time, verb, key, str(cost), "allow" if allowed else "deny", REASONS[reason], str(limit), str(remaining),
+        return (time, verb, key, str(cost), "allow" if allowed else "deny", REASONS[reason],
+                str(limit), str(remaining),
                 str(wait) if allowed else "-", "-" if allowed else str(retry), str(reset), "-")
 
     def event(self, verb, rest):
@@ -140,19 +151,21 @@ class World:
         patience = options.get("wait")
         if patience is not None:
             patience = FOREVER if patience == "forever" else oracle.parse_duration(patience)
-        reply = self.ask(TAKE if verb == "take" else PEEK, key, [(cost, patience)] * len(self.terms))
+        reply = self.ask(TAKE if verb == "take" else PEEK, key,
+                         [(cost, patience)] * len(self.terms))
         if "as" in options:
             acts = reply[9:] if reply[0] else []
-            self.names[options["as"]] = (key, cost, self.now + reply[5], acts, [t.lineage for t in self.terms],
-                                         self.resets.get(key, 0))
+            self.names[options["as"]] = (key, cost, self.now + reply[5], acts,
+                                         [t.lineage for t in self.terms], self.resets)
         return key, cost
 
     def cancel(self, name):
-        """As the client does it: what is no longer the term or the key that granted it is not asked."""
+        """As the client does it: what is no longer the term or the key that granted it is not
+        asked."""
         key, cost, act, acts, lineages, resets = self.names[name]
         self.names[name] = (key, cost, act, [], lineages, resets)
         asked = []
         for i, t in enumerate(self.terms):
-            good = i < len(acts) and lineages[i] == t.lineage and resets == self.resets.get(key, 0)
+            good = i < len(acts) and lineages[i] == t.lineage and resets == self.resets
             asked.append((cost if good else 0, acts[i] if good else -1))
         return key, self.ask(CANCEL, key, asked, act)[9]

@@ -1,8 +1,10 @@
-"""Clocks of nodes that differ by hours change nothing: skew.py --hammer=PROGRAM --clock=PRELOADED [SCENE...].
+"""Clocks of nodes that differ by hours change nothing: skew.py --hammer=PROGRAM --clock=PRELOADED
+[SCENE...].
 
-Three nodes ask for one key until it has no more to give: one's clock is right, one's is an hour behind, one's is an
-hour ahead. Then they do it again with their clocks right. Together they are granted the same, to the last event. The
-windows are chosen so that an hour matters: an edge lies within it, before now or after.
+Three nodes ask for one key until it has no more to give: one's clock is right, one's is an hour
+behind, one's is an hour ahead. Then they do it again with their clocks right. Together they are
+granted the same, to the last event. The windows are chosen so that an hour matters: an edge lies
+within it, before now or after.
 """
 
 import contextlib
@@ -24,9 +26,10 @@ def off_by(seconds):
 
 
 def granted(redis, limit, skews, name):
-    """What nodes with such clocks are granted: all that there is to have."""
+    """What nodes with these clocks are granted together: all that the limit allows."""
     with contextlib.ExitStack() as stack:
-        nodes = [stack.enter_context(Hammer(redis.url(timeout="5s"), limit, preload=off_by(skew), name=name, pause=500))
+        nodes = [stack.enter_context(Hammer(redis.url(timeout="5s"), limit, preload=off_by(skew),
+                                            name=name, pause=500))
                  for skew in skews]
         for node, skew in zip(nodes, skews):
             off = node.ready()["now_us"] / 1e6 - time.time() - skew
@@ -35,7 +38,8 @@ def granted(redis, limit, skews, name):
         until(lambda: all(node.look()["asked"] >= asked for node in nodes), "all have asked enough")
         wholes = [node.finish() for node in nodes]
     for whole in wholes:
-        expect(f"all was answered by the store: {limit}", [whole["remote"]["failed"], whole["remote"]["fell_back"]], [0, 0])
+        expect(f"all was answered by the store: {limit}",
+               [whole["remote"]["failed"], whole["remote"]["fell_back"]], [0, 0])
         expect(f"no errors: {limit}", whole["errors"], {})
     return wholes
 
@@ -45,7 +49,8 @@ def same(limit, redis=None):
         redis = redis or stack.enter_context(Redis())
         skewed, right = (granted(redis, limit, skews, name)
                          for skews, name in ((SKEWS, "skewed"), ((0, 0, 0), "right")))
-    say(f"        {limit}: {[w['granted'] for w in skewed]} skewed, {[w['granted'] for w in right]} not")
+    say(f"        {limit}: {[w['granted'] for w in skewed]} skewed, "
+        f"{[w['granted'] for w in right]} not")
     for how, wholes in (("skewed", skewed), ("right", right)):
         expect(f"all is granted once, {how}: {limit}", sum(w["granted"] for w in wholes), COUNT)
 
@@ -58,7 +63,8 @@ def zone_where_it_is(hour):
 
 
 def until_no_edge_is_near():
-    until(lambda: 10 < time.time() % (HOUR_S / 2) < HOUR_S / 2 - 30, "an edge has just passed", seconds=60)
+    until(lambda: 10 < time.time() % (HOUR_S / 2) < HOUR_S / 2 - 30, "an edge has just passed",
+          seconds=60)
 
 
 def buckets_do_not_look_at_the_clock():
@@ -73,19 +79,22 @@ def windows_by_the_clock():
 
 
 def days_that_have_begun_or_end_within_the_hour():
-    """Where it is between midnight and one, those who are behind are in yesterday; before midnight, those who are ahead
-    are in tomorrow."""
+    """Where it is between midnight and one, nodes that are behind are in yesterday; before
+    midnight, nodes that are ahead are in tomorrow."""
     until_no_edge_is_near()
     for hour in (0, 23):
         same(f"fixed-window {COUNT}/day tz={zone_where_it_is(hour)}")
     same(f"fixed-window {COUNT}/day tz=Europe/Berlin")
 
 
-def a_window_ends_when_it_ends_whoever_opened_it():
+def a_window_ends_at_its_time_whichever_node_opened_it():
     until_no_edge_is_near()
-    limits = [(f"fixed-window {COUNT}/1h align=clock", HOUR_S), (f"fixed-window {COUNT}/30m align=clock", HOUR_S / 2),
-              (f"fixed-window {COUNT}/day tz={zone_where_it_is(0)}", 24 * HOUR_S - time.time() % HOUR_S),
-              (f"fixed-window {COUNT}/day tz={zone_where_it_is(23)}", HOUR_S - time.time() % HOUR_S)]
+    limits = [(f"fixed-window {COUNT}/1h align=clock", HOUR_S),
+              (f"fixed-window {COUNT}/30m align=clock", HOUR_S / 2),
+              (f"fixed-window {COUNT}/day tz={zone_where_it_is(0)}",
+               24 * HOUR_S - time.time() % HOUR_S),
+              (f"fixed-window {COUNT}/day tz={zone_where_it_is(23)}",
+               HOUR_S - time.time() % HOUR_S)]
     with Redis() as redis:
         for limit, wanted in limits:
             if "align" in limit:
@@ -93,8 +102,9 @@ def a_window_ends_when_it_ends_whoever_opened_it():
             for skew in SKEWS:
                 with Hammer(redis.url(timeout="5s"), limit, preload=off_by(skew), calls=1) as node:
                     expect(f"the first is granted: {limit}", node.finish()["granted"], 1)
-                left = redis.call("PTTL", redis.keys("weir:{p:k}:*")[0]) / 1000
-                check(f"the window ends when it ends, opened by one who is off by {skew} s: {limit}",
+                left = redis.call("PTTL", redis.keys("weir:1:{p:k}:*")[0]) / 1000
+                check(f"the window ends when it ends, opened by a node that is off by {skew} s: "
+                      f"{limit}",
                       abs(left - wanted) < 20, f"{left} s are left, expected {wanted}")
                 redis.call("FLUSHALL")
 
@@ -102,8 +112,10 @@ def a_window_ends_when_it_ends_whoever_opened_it():
 def other_algorithms():
     until_no_edge_is_near()
     with Redis() as redis:
-        for limit in (f"sliding-log {COUNT}/1h", f"sliding-counter {COUNT}/3h", f"sliding-window {COUNT}/1h slots=60",
-                      f"leaky-bucket 1/h capacity={COUNT}", f"token-bucket 1/h burst={2 * COUNT} initial={COUNT}"):
+        for limit in (f"sliding-log {COUNT}/1h", f"sliding-counter {COUNT}/3h",
+                      f"sliding-window {COUNT}/1h slots=60",
+                      f"leaky-bucket 1/h capacity={COUNT}",
+                      f"token-bucket 1/h burst={2 * COUNT} initial={COUNT}"):
             redis.call("FLUSHALL")
             same(limit, redis)
 
@@ -121,7 +133,7 @@ def a_redis_that_is_off():
 
 
 def rates_are_the_same():
-    """Over time, not only at once."""
+    """The rates of nodes are the same over time, and not only at once."""
     with Redis() as redis, contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Hammer(redis.url(timeout="5s"), "token-bucket 100/s burst=20",
                                             preload=off_by(skew), pause=1000)) for skew in SKEWS]
@@ -133,8 +145,10 @@ def rates_are_the_same():
     check("and get what it gives", len(grants) >= 0.8 * 120, len(grants))
 
 
-SCENES = [buckets_do_not_look_at_the_clock, windows_by_the_clock, days_that_have_begun_or_end_within_the_hour,
-          a_window_ends_when_it_ends_whoever_opened_it, other_algorithms, a_redis_that_is_off, rates_are_the_same]
+SCENES = [buckets_do_not_look_at_the_clock, windows_by_the_clock,
+          days_that_have_begun_or_end_within_the_hour,
+          a_window_ends_at_its_time_whichever_node_opened_it, other_algorithms, a_redis_that_is_off,
+          rates_are_the_same]
 
 if __name__ == "__main__":
     sys.exit(play("skew", SCENES, together=2))

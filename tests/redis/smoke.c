@@ -18,26 +18,26 @@ static void every_algorithm_grants_its_limit_and_no_more(void **state)
         int grants;
         int64_t at_most_ns; /* until the next may pass */
     } ROWS[] = {
-        {"fixed-window 5/1h", "weir:{p0:k}:0f", 5, HOUR},
-        {"fixed-window 5/day tz=Europe/Berlin", "weir:{p1:k}:0f", 5, 25 * HOUR},
-        {"fixed-window 5/month", "weir:{p2:k}:0f", 5, 31 * DAY},
-        {"sliding-window 5/1h slots=60", "weir:{p3:k}:0w60", 5, HOUR + MINUTE},
-        {"sliding-counter 5/1h", "weir:{p4:k}:0c", 5, 2 * HOUR},
-        {"sliding-log 5/1h", "weir:{p5:k}:0l5", 5, HOUR},
-        {"sliding-log 5/1h min-interval=1h", "weir:{p6:k}:0l5", 1, HOUR},
-        {"token-bucket 5/1h", "weir:{p7:k}:0t", 5, HOUR},
-        {"token-bucket 5/1h burst=9", "weir:{p8:k}:0t", 9, HOUR},
-        {"token-bucket 5/1h initial=2", "weir:{p9:k}:0t", 2, HOUR},
+        {"fixed-window 5/1h", "weir:1:{p0:k}:0f", 5, HOUR},
+        {"fixed-window 5/day tz=Europe/Berlin", "weir:1:{p1:k}:0f", 5, 25 * HOUR},
+        {"fixed-window 5/month", "weir:1:{p2:k}:0f", 5, 31 * DAY},
+        {"sliding-window 5/1h slots=60", "weir:1:{p3:k}:0w60", 5, HOUR + MINUTE},
+        {"sliding-counter 5/1h", "weir:1:{p4:k}:0c", 5, 2 * HOUR},
+        {"sliding-log 5/1h", "weir:1:{p5:k}:0l5", 5, HOUR},
+        {"sliding-log 5/1h min-interval=1h", "weir:1:{p6:k}:0l5", 1, HOUR},
+        {"token-bucket 5/1h", "weir:1:{p7:k}:0t", 5, HOUR},
+        {"token-bucket 5/1h burst=9", "weir:1:{p8:k}:0t", 9, HOUR},
+        {"token-bucket 5/1h initial=2", "weir:1:{p9:k}:0t", 2, HOUR},
         {"token-bucket 5/1h initial=empty", NULL, 0, HOUR},
-        {"leaky-bucket 5/1h", "weir:{p11:k}:0b", 5, HOUR},
-        {"leaky-bucket 5/1h capacity=2", "weir:{p12:k}:0b", 2, HOUR},
-        {"pacer 5/1h", "weir:{p13:k}:0p", 1, HOUR},
-        {"smooth-bursty 5/1h", "weir:{p14:k}:0s", 1, HOUR},
-        {"smooth-warmup 5/1h warmup=1h", "weir:{p15:k}:0u", 1, 3 * HOUR},
-        {"min-interval 1h", "weir:{p16:k}:0i", 1, HOUR},
-        {"token-bucket 3/1h + fixed-window 5/1h", "weir:{p17:k}:1f", 3, HOUR},
-        {"token-bucket 9/1h + sliding-log 2/1h + min-interval 1us", "weir:{p18:k}:1l2", 2, HOUR},
-        {"token-bucket 2/1h shadow + token-bucket 4/1h", "weir:{p19:k}:1t", 4, HOUR},
+        {"leaky-bucket 5/1h", "weir:1:{p11:k}:0b", 5, HOUR},
+        {"leaky-bucket 5/1h capacity=2", "weir:1:{p12:k}:0b", 2, HOUR},
+        {"pacer 5/1h", "weir:1:{p13:k}:0p", 1, HOUR},
+        {"smooth-bursty 5/1h", "weir:1:{p14:k}:0s", 1, HOUR},
+        {"smooth-warmup 5/1h warmup=1h", "weir:1:{p15:k}:0u", 1, 3 * HOUR},
+        {"min-interval 1h", "weir:1:{p16:k}:0i", 1, HOUR},
+        {"token-bucket 3/1h + fixed-window 5/1h", "weir:1:{p17:k}:1f", 3, HOUR},
+        {"token-bucket 9/1h + sliding-log 2/1h + min-interval 1us", "weir:1:{p18:k}:1l2", 2, HOUR},
+        {"token-bucket 2/1h shadow + token-bucket 4/1h", "weir:1:{p19:k}:1t", 4, HOUR},
     };
     struct weir *w = open_there("");
 
@@ -59,12 +59,12 @@ static void every_algorithm_grants_its_limit_and_no_more(void **state)
         if (ROWS[i].key && !beside_has(ROWS[i].key))
             fail_msg("there is no key %s", ROWS[i].key);
         assert_true(take_now(w, p, "other", 0).allowed);
-        assert_int_equal(beside_number("KEYS weir:{%s:other}:*", name), 0);
+        assert_int_equal(beside_number("KEYS weir:1:{%s:other}:*", name), 0);
     }
     weir_close(w);
 }
 
-static void whoever_comes_back_when_told_is_let_in(void **state)
+static void a_caller_that_waits_as_told_is_let_in(void **state)
 {
     static const char *const LIMITS[] = {
         "fixed-window 2/30ms",
@@ -110,13 +110,13 @@ static void a_key_ends_when_it_is_as_good_as_new(void **state)
         const char *limit, *key;
         int64_t life_ms;
     } ROWS[] = {
-        {"token-bucket 1/40ms burst=3", "weir:{p:k}:0t", 40},
-        {"leaky-bucket 1/40ms capacity=3", "weir:{p:k}:0b", 40},
-        {"fixed-window 3/40ms", "weir:{p:k}:0f", 40},
-        {"sliding-window 3/40ms slots=4", "weir:{p:k}:0w4", 50},
-        {"sliding-counter 3/20ms", "weir:{p:k}:0c", 40},
-        {"sliding-log 3/40ms", "weir:{p:k}:0l3", 40},
-        {"min-interval 40ms", "weir:{p:k}:0i", 40},
+        {"token-bucket 1/40ms burst=3", "weir:1:{p:k}:0t", 40},
+        {"leaky-bucket 1/40ms capacity=3", "weir:1:{p:k}:0b", 40},
+        {"fixed-window 3/40ms", "weir:1:{p:k}:0f", 40},
+        {"sliding-window 3/40ms slots=4", "weir:1:{p:k}:0w4", 50},
+        {"sliding-counter 3/20ms", "weir:1:{p:k}:0c", 40},
+        {"sliding-log 3/40ms", "weir:1:{p:k}:0l3", 40},
+        {"min-interval 40ms", "weir:1:{p:k}:0i", 40},
     };
     struct weir *w = open_there("");
 
@@ -163,9 +163,9 @@ static void to_look_or_to_be_refused_writes_nothing(void **state)
     assert_int_equal(weir_refund(w, &one, &back), 0);
     assert_int_equal(back, 0);
     assert_int_equal(weir_reset(w, &one), 0);
-    assert_int_equal(beside_number("KEYS quiet:{*"), 0);
+    assert_int_equal(beside_number("KEYS quiet:1:{p*"), 0);
     assert_int_equal(granted(w, p, "cold", 3), 2);
-    assert_int_equal(beside_number("KEYS quiet:{p:cold}:*"), 2);
+    assert_int_equal(beside_number("KEYS quiet:1:{p:cold}:*"), 2);
     weir_close(w);
 }
 
@@ -184,10 +184,10 @@ static void what_is_given_back_is_gone(void **state)
     assert_int_equal(weir_refund(w, &two, NULL), 0);
     assert_int_equal(weir_refund(w, &two, &back), 0);
     assert_int_equal(back, 2);
-    assert_int_equal(beside_number("KEYS weir:{giving:k}:*"), 0);
+    assert_int_equal(beside_number("KEYS weir:1:{giving:k}:*"), 0);
     assert_int_equal(granted(w, p, "k", 9), 4);
     assert_int_equal(weir_reset(w, &two), 0);
-    assert_int_equal(beside_number("KEYS weir:{giving:k}:*"), 0);
+    assert_int_equal(beside_number("KEYS weir:1:{giving:k}:*"), 0);
     assert_int_equal(granted(w, p, "k", 9), 4);
     weir_close(w);
 }
@@ -319,14 +319,14 @@ static void permits_are_taken_and_given_back(void **state)
     struct weir_verdict v;
 
     (void)state;
-    assert_int_equal(weir_take(w, &rq, &v), WEIR_EINVAL); /* a guard could never be released */
+    assert_int_equal(weir_take(w, &rq, &v), WEIR_EGUARD); /* a guard could never be released */
     assert_int_equal(weir_enter(w, &rq, &a, &v), 0);
     assert_true(v.allowed && v.remaining == 1);
     assert_int_equal(weir_enter(w, &rq, &b, &v), 0);
     assert_int_equal(weir_enter(w, &rq, &c, &v), 0);
     assert_false(v.allowed);
     assert_int_equal(v.retry_after_ns, 0);
-    assert_int_equal(beside_number("ZCARD weir:{in:k}:0n"), 2);
+    assert_int_equal(beside_number("ZCARD weir:1:{in:k}:0n"), 2);
     assert_int_equal(weir_exit(w, &a, WEIR_SUCCESS), 0);
     assert_int_equal(weir_exit(w, &a, WEIR_SUCCESS), 0); /* a second time does nothing */
     assert_int_equal(weir_exit(w, &c, WEIR_SUCCESS), 0);
@@ -334,7 +334,7 @@ static void permits_are_taken_and_given_back(void **state)
     assert_true(v.allowed && v.remaining == 0);
     assert_int_equal(weir_exit(w, &a, WEIR_ERROR), 0);
     assert_int_equal(weir_exit(w, &b, WEIR_ERROR), 0);
-    assert_int_equal(beside_number("KEYS weir:{in:*"), 0);
+    assert_int_equal(beside_number("KEYS weir:1:{in:*"), 0);
 
     assert_int_equal(weir_enter(w, &short_rq, &a, &v), 0);
     do
@@ -376,7 +376,7 @@ static void permits_of_several_at_once(void **state)
     assert_int_equal(weir_enter_all(w, rq, 2, &t, &v), 0); /* the rate is used up */
     assert_false(v.allowed);
     assert_int_equal(v.which, 1);
-    assert_int_equal(beside_number("KEYS weir:{one:*"), 0);
+    assert_int_equal(beside_number("KEYS weir:1:{one:*"), 0);
     weir_close(w);
 }
 
@@ -415,7 +415,7 @@ static void some_keys_are_treated_otherwise(void **state)
     assert_int_equal(granted(w, p, "anyone", 100), 2);
     v = take_now(w, p, "foe", 1);
     assert_true(!v.allowed && v.reason == WEIR_LISTED && v.retry_after_ns == -1);
-    assert_int_equal(beside_number("KEYS weir:{lists:f*"), 0);
+    assert_int_equal(beside_number("KEYS weir:1:{lists:f*"), 0);
     assert_int_equal(weir_override_set(w, p, "rich", 4, NULL, NULL), 0);
     assert_int_equal(weir_list_set(w, p, WEIR_LIST_DENY, NULL, 0), 0);
     assert_int_equal(granted(w, p, "rich", 100), 0);
@@ -577,7 +577,7 @@ static void engines_share_what_has_one_prefix_and_one_database(void **state)
     assert_true(s.remote && !s.down && s.asked == 9 && s.failed == 0 && s.fell_back == 0);
     for (size_t i = 0; i < LENGTH(w); i++)
         weir_close(w[i]);
-    assert_int_equal(beside_number("EXISTS weir:nodes other:nodes"), 0);
+    assert_int_equal(beside_number("EXISTS weir:1:{fleet}:nodes other:1:{fleet}:nodes"), 0);
 }
 
 static void a_store_that_is_no_redis_is_told(void **state)
@@ -605,7 +605,7 @@ static void a_store_that_is_no_redis_is_told(void **state)
 
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(every_algorithm_grants_its_limit_and_no_more),
-    cmocka_unit_test(whoever_comes_back_when_told_is_let_in),
+    cmocka_unit_test(a_caller_that_waits_as_told_is_let_in),
     cmocka_unit_test(a_key_ends_when_it_is_as_good_as_new),
     cmocka_unit_test(to_look_or_to_be_refused_writes_nothing),
     cmocka_unit_test(what_is_given_back_is_gone),

@@ -76,15 +76,15 @@ struct damage_board {
 };
 
 static struct damage_board *board;
-static uint64_t dice;
+static uint64_t random_state;
 static struct image sound;
 static unsigned char *spared; /* by 8 bytes of the file */
 static char path[FOLDER_PATH], store[FOLDER_PATH];
 
 static uint64_t roll(void)
 {
-    dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return dice >> 16;
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return random_state >> 16;
 }
 
 static void damage_wrong(const char *what, const char *name)
@@ -405,7 +405,7 @@ static void damage_and_open(uint64_t seed)
         struct damage_user u;
 
         (void)alarm(HANG_S);
-        dice = seed + i;
+        random_state = seed + i;
         atomic_store(&board->seed, seed + i);
         image_restore(&f, &sound);
         forget_grants();
@@ -455,7 +455,7 @@ static bool live_round(struct image_file *f, uint64_t seed, bool kills)
     pid_t child[CHILDREN];
     bool good = true;
 
-    dice = seed;
+    random_state = seed;
     atomic_store(&board->seed, seed);
     image_restore(f, &sound);
     forget_grants();

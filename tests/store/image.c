@@ -63,6 +63,13 @@ void image_restore(const struct image_file *f, const struct image *i)
     }
 }
 
+void image_copy(const struct image_file *from, const struct image_file *to)
+{
+    const struct image now = {image_bytes(from), from->at};
+
+    image_restore(to, &now);
+}
+
 void image_free(struct image *i)
 {
     free(i->at);

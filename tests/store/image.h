@@ -28,6 +28,8 @@ size_t image_bytes(const struct image_file *f);
 void image_save(const struct image_file *f, struct image *i);
 /* Writes only what differs, and makes the file as long as it was. */
 void image_restore(const struct image_file *f, const struct image *i);
+/* Makes one file as another is now. */
+void image_copy(const struct image_file *from, const struct image_file *to);
 void image_free(struct image *i);
 
 #endif

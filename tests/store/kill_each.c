@@ -17,6 +17,7 @@
  *   (4) Policies can be set afterwards, also one that needs a new table.
  */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +35,10 @@
 
 #define JOBS 2 /* at a time */
 
+/* What the jobs share. */
 struct kill_tally {
-    int passed, failed;
-    bool done;
+    _Atomic int next; /* the scene that a job takes next */
+    _Atomic int passed, failed, done;
 };
 
 static struct kill_options options = {.points = 50};
@@ -211,8 +213,7 @@ static void kill_at(struct kill_run *r, size_t k)
     memset(&r->shared->fresh, 0, sizeof r->shared->fresh);
     seated = seat_one(r, witness, &go);
     kill_victim(r, k);
-    image_save(&r->scene_store.file, &r->left);
-    image_restore(&r->copy, &r->left);
+    image_copy(&r->scene_store.file, &r->copy);
     if (inherited)
         heir = seat_one(r, witness, &end);
     look_at_what_is_left(r, k, seated, go);
@@ -253,7 +254,6 @@ static bool run_scene(const struct scene *s, struct step_trace *trace, struct ki
     image_save(&r.scene_store.file, &r.start);
     good = play(&r);
     image_free(&r.start);
-    image_free(&r.left);
     image_close(&r.copy);
     (void)unlink(r.copy_path);
     scene_close(&r.scene_store);
@@ -284,36 +284,40 @@ static bool is_wanted(const char *name)
     return !options.only || strstr(name, options.only);
 }
 
-/* Every other scene, in a directory of its own. */
-static void run_share(int share, struct kill_tally *tally)
+/* The last scenes take longest, so they come first. */
+static bool run_one(int i, struct step_trace *trace, struct kill_shared *shared)
+{
+    if (i == 0)
+        return kill_makers(trace, shared, &options);
+    if (i == 1)
+        return kill_openers(trace, shared, &options);
+    return run_scene(&scenes[scenes_count + 1 - i], trace, shared);
+}
+
+/* One job: the next scene that no other has, in a directory of its own, until there is none. */
+static void run_share(struct kill_tally *tally)
 {
     struct step_trace *trace = step_trace_open(POINTS_MOST);
     struct kill_shared *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    bool good;
+    int i;
 
     folder_open();
-    for (int i = 0; i < scenes_count + 2; i++) {
-        if (i % JOBS != share ||
-            !is_wanted(i < scenes_count ? scenes[i].name : "open of a file, open of a new file"))
+    while ((i = atomic_fetch_add(&tally->next, 1)) < scenes_count + 2) {
+        if (!is_wanted(i < 2 ? "open of a file, open of a new file"
+                             : scenes[scenes_count + 1 - i].name))
             continue;
-        if (i < scenes_count)
-            good = run_scene(&scenes[i], trace, shared);
-        else if (i == scenes_count)
-            good = kill_those_who_make(trace, shared, &options);
-        else
-            good = kill_those_who_open(trace, shared, &options);
-        good ? tally->passed++ : tally->failed++;
+        trace->cap = POINTS_MOST;
+        (void)atomic_fetch_add(run_one(i, trace, shared) ? &tally->passed : &tally->failed, 1);
         (void)fflush(stdout);
     }
-    tally->done = true;
+    (void)atomic_fetch_add(&tally->done, 1);
 }
 
 int main(int argc, char **argv)
 {
     struct kill_tally *tally =
-        mmap(NULL, JOBS * sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    int passed = 0, failed = 0;
+        mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t child[JOBS];
 
     read_options(argc, argv);
@@ -327,15 +331,13 @@ int main(int argc, char **argv)
     for (int i = 0; i < JOBS; i++) {
         child[i] = fork();
         if (child[i] == 0) {
-            run_share(i, &tally[i]);
+            run_share(tally);
             exit(0);
         }
     }
-    for (int i = 0; i < JOBS; i++) {
+    for (int i = 0; i < JOBS; i++)
         (void)kill_wait_for(child[i]);
-        passed += tally[i].passed;
-        failed += tally[i].failed + !tally[i].done;
-    }
-    (void)printf("kill-each: %d passed, %d failed\n", passed, failed);
-    return failed != 0;
+    tally->failed += JOBS - tally->done;
+    (void)printf("kill-each: %d passed, %d failed\n", tally->passed, tally->failed);
+    return tally->failed != 0;
 }

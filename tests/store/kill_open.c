@@ -20,7 +20,8 @@
 
 #include "kill_run.h"
 
-#define STEPS 12000 /* that are tried from where it becomes interesting */
+#define MAKING_STEPS  12000   /* that are tried from where it becomes interesting */
+#define OPENING_STEPS 1000000 /* more than there are from there */
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
@@ -114,8 +115,7 @@ static void kill_maker_after(struct kill_run *r, int64_t ns)
     look_at_what_is_left(r, 0);
 }
 
-bool kill_those_who_make(struct step_trace *trace, struct kill_shared *shared,
-                         const struct kill_options *o)
+bool kill_makers(struct step_trace *trace, struct kill_shared *shared, const struct kill_options *o)
 {
     struct kill_run r = {.trace = trace, .shared = shared, .outcomes = 1};
 
@@ -124,7 +124,7 @@ bool kill_those_who_make(struct step_trace *trace, struct kill_shared *shared,
     memset(shared, 0, sizeof *shared);
     folder_path(r.scene_store.path, "new");
     folder_store(r.scene_store.store, "new");
-    trace->cap = STEPS;
+    trace->cap = MAKING_STEPS;
     if (kill_wait_for(kill_fork(rehearse_making, &r)) != 0)
         return kill_complain(&r, 0, "rehearsal", "went wrong");
     step_index(trace);
@@ -198,8 +198,8 @@ static void look_at_copy(struct kill_run *r)
     r->shared->outcome[0] = r->shared->fresh;
 }
 
-bool kill_those_who_open(struct step_trace *trace, struct kill_shared *shared,
-                         const struct kill_options *o)
+bool kill_openers(struct step_trace *trace, struct kill_shared *shared,
+                  const struct kill_options *o)
 {
     struct kill_run r = {.trace = trace, .shared = shared, .outcomes = 1};
     struct weir__header *h;
@@ -207,7 +207,7 @@ bool kill_those_who_open(struct step_trace *trace, struct kill_shared *shared,
 
     (void)printf("open of a file that a dead one left, after a reboot\n");
     memset(shared, 0, sizeof *shared);
-    scene_open(&r.scene_store, scene_named("in a dead one's seat"));
+    scene_open(&r.scene_store, scene_named("in a dead owner's slot"));
     folder_path(r.copy_path, "copy");
     folder_store(r.copy_store, "copy");
     r.copy = image_open(r.copy_path);
@@ -215,8 +215,9 @@ bool kill_those_who_open(struct step_trace *trace, struct kill_shared *shared,
     h->boot_id[0] ^= 1;
     image_save(&r.scene_store.file, &r.start);
     image_restore(&r.copy, &r.start);
-    trace->cap = STEPS;
-    if (kill_wait_for(kill_fork(rehearse_opening, &r)) != 0) {
+    trace->cap = OPENING_STEPS;
+    if (kill_wait_for(kill_fork(rehearse_opening, &r)) != 0 || !trace->whole ||
+        step_changes(trace) == 0) {
         (void)kill_complain(&r, 0, "rehearsal", "went wrong");
     } else {
         step_index(trace);

@@ -32,12 +32,12 @@ static struct {
 static struct soak_board *board;
 static char store[FOLDER_PATH];
 static pid_t worker[SLOTS];
-static uint64_t kills, dice;
+static uint64_t kills, random_state;
 
 static uint64_t roll(uint64_t sides)
 {
-    dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (dice >> 33) % sides;
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (random_state >> 33) % sides;
 }
 
 static int wait_for(pid_t child)
@@ -197,7 +197,7 @@ static void in_child(void (*does)(void))
         _exit(0);
     }
     if (wait_for(child) != 0)
-        soak_wrong(board, "one who looks died");
+        soak_wrong(board, "a process that looks died");
 }
 
 static void read_options(int argc, char **argv)
@@ -218,7 +218,7 @@ int main(int argc, char **argv)
     int failed = 0;
 
     read_options(argc, argv);
-    dice = options.seed;
+    random_state = options.seed;
     folder_open();
     folder_store(store, "hammered");
     board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -7,9 +7,8 @@
 
 #include "kill_run.h"
 
-#define HANG_S     20  /* after which an examiner counts as stuck */
-#define COMPLAINTS 3   /* that are printed, of each scene */
-#define NEAR       100 /* points that are stepped through to die at exactly that one */
+#define HANG_S     20 /* after which an examiner counts as stuck */
+#define COMPLAINTS 3  /* that are printed, of each scene */
 
 int kill_wait_for(pid_t child)
 {
@@ -97,32 +96,19 @@ bool kill_judge(struct kill_run *r, size_t k, const char *who, struct probe *p, 
 
 /* ---- Points ---------------------------------------------------------------------------------- */
 
-/* Between two changes of the file one point is as good as another: one that can be run to. */
-static size_t near_anchor(const struct step_trace *t, size_t k)
-{
-    const uint32_t anchor = t->point[k].anchor;
-
-    return anchor == STEP_NO_ANCHOR || k - anchor < NEAR ? k : anchor;
-}
-
 bool kill_run_points(struct kill_run *r, const struct kill_options *o,
                      void (*kill_at)(struct kill_run *, size_t))
 {
     const struct step_trace *t = r->trace;
     const size_t stride = o->all ? 1 : 1 + t->n / o->points;
-    size_t changes = 0;
 
-    for (size_t k = 0; k < t->n; k++) {
-        changes += t->point[k].changed;
-        if (t->point[k].changed || o->all)
+    for (size_t k = 0; k < t->n; k++)
+        if (t->point[k].changed || o->all || (k + o->seed) % stride == 0)
             kill_at(r, k);
-        else if ((k + o->seed) % stride == 0)
-            kill_at(r, near_anchor(t, k));
-    }
     (void)printf("  %zu instructions, %zu of them change the file; killed at %zu: undone %zu, done "
                  "%zu; longest wait %.3f ms\n",
-                 t->n, changes, r->tried - r->survived, r->undone, r->tried - r->undone - r->failed,
-                 (double)r->worst_ns / 1e6);
+                 t->n, step_changes(t), r->tried - r->survived, r->undone,
+                 r->tried - r->undone - r->failed, (double)r->worst_ns / 1e6);
     /* Here and there a step depends on the clock: a victim then goes another way. */
     if (r->survived * 2 > r->tried)
         return kill_complain(r, 0, "victim", "too many points were not reached again");

@@ -16,9 +16,9 @@ struct kill_shared {
 
 struct kill_run {
     struct scene_store scene_store;
-    struct image_file copy; /* of the bed's file, for one who opens it afresh */
+    struct image_file copy; /* of the bed's file, for a process that opens it afresh */
     char copy_path[FOLDER_PATH], copy_store[FOLDER_PATH];
-    struct image start, left; /* before the deed, and after the kill */
+    struct image start; /* before the deed */
     struct step_trace *trace;
     struct kill_shared *shared;
     int outcomes; /* how many ways there are to find the keys */
@@ -53,9 +53,9 @@ bool kill_run_points(struct kill_run *r, const struct kill_options *o,
                      void (*kill_at)(struct kill_run *, size_t));
 
 /* kill_open.c: processes that open a file. */
-bool kill_those_who_make(struct step_trace *trace, struct kill_shared *shared,
-                         const struct kill_options *o);
-bool kill_those_who_open(struct step_trace *trace, struct kill_shared *shared,
-                         const struct kill_options *o);
+bool kill_makers(struct step_trace *trace, struct kill_shared *shared,
+                 const struct kill_options *o);
+bool kill_openers(struct step_trace *trace, struct kill_shared *shared,
+                  const struct kill_options *o);
 
 #endif

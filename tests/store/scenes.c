@@ -11,7 +11,8 @@
 #include "step.h"
 
 #define MAX_KEYS 16
-#define LONG     20000 /* points of a decision, at most */
+#define LEAST    20     /* changes of the file that three takes make */
+#define LONG     200000 /* points of a first decision, at most */
 
 /* ---- Deeds ----------------------------------------------------------------------------------- */
 
@@ -191,7 +192,7 @@ static int take_three_of(void *bed)
 }
 
 static int take_three_late(struct scene_store *b, const struct step_deed *d, struct step_trace *t,
-                           bool dies, int seats, size_t k)
+                           bool dies, int owners, size_t k)
 {
     const pid_t child = fork();
     int status;
@@ -200,7 +201,7 @@ static int take_three_late(struct scene_store *b, const struct step_deed *d, str
         (void)waitpid(child, &status, 0);
         return status;
     }
-    for (int i = 0; i < seats; i++) {
+    for (int i = 0; i < owners; i++) {
         pthread_t thread;
         struct timespec nap = {0, 2000000};
 
@@ -214,34 +215,35 @@ static int take_three_late(struct scene_store *b, const struct step_deed *d, str
     _exit(0);
 }
 
-/* Leaves three keys half charged, by an owner that comes after `seats` others. */
-static void die_amid(struct scene_store *b, int seats)
+/* Leaves three keys half charged, by an owner that comes after `owners` others. */
+static void die_amid(struct scene_store *b, int owners)
 {
     const struct step_deed d = {
         .act = take_three_of, .arg = b, .watch = {{b->file.at, image_bytes(&b->file)}}};
     struct step_trace *t = step_trace_open(LONG);
     struct image start = {0};
-    size_t changes = 0, k = 0;
+    size_t changes, k = 0;
 
     image_save(&b->file, &start);
-    must(take_three_late(b, &d, t, false, seats, 0), "a rehearsal of dying");
+    must(take_three_late(b, &d, t, false, owners, 0), "a rehearsal of dying");
+    must(!t->whole, "a whole rehearsal of dying");
     image_restore(&b->file, &start);
     image_free(&start);
     step_index(t);
-    for (size_t i = 0; i < t->n; i++)
-        changes += t->point[i].changed;
+    changes = step_changes(t);
+    must(changes < LEAST, "a rehearsal of dying that changes the file");
     for (size_t seen = 0; seen < changes * 4 / 5; k++)
         seen += t->point[k].changed;
-    must(take_three_late(b, &d, t, true, seats, k) != SIGKILL, "dying");
+    must(take_three_late(b, &d, t, true, owners, k) != SIGKILL, "dying");
     step_trace_close(t);
 }
 
-static void die_in_the_first_seat(struct scene_store *b)
+static void die_as_the_first_owner(struct scene_store *b)
 {
     die_amid(b, 0);
 }
 
-static void die_in_a_later_seat(struct scene_store *b)
+static void die_as_a_later_owner(struct scene_store *b)
 {
     die_amid(b, 2);
 }
@@ -327,15 +329,15 @@ const struct scene scenes[] = {
     {.name = "reset, sliding-window", .act = reset, .of = ONE(RING)},
     {.name = "cancel", .act = cancel, .of = ONE(PACER), .prepare = reserve},
     {.name = "a first decision", .act = take, .of = ONE(BUCKET), .unseated = true},
-    {.name = "a first decision in a dead one's seat",
+    {.name = "a first decision in a dead owner's slot",
      .act = take_three,
      .of = THREE,
-     .prepare = die_in_the_first_seat,
+     .prepare = die_as_the_first_owner,
      .unseated = true},
     {.name = "a decision that meets a dead one's locks",
      .act = take_three,
      .of = THREE,
-     .prepare = die_in_a_later_seat},
+     .prepare = die_as_a_later_owner},
     {.name = "set, faster", .act = set_faster, .of = ONE(BUCKET)},
     {.name = "set, slower", .act = set_slower, .of = ONE(BUCKET)},
     {.name = "set, another algorithm", .act = set_another, .of = ONE(WINDOW)},

@@ -78,7 +78,7 @@ static void time_never_goes_back_over_a_reboot(void **state)
     assert_int_equal(still, 3);
 }
 
-static void all_who_open_a_file_have_its_time(void **state)
+static void processes_that_open_a_file_have_its_time(void **state)
 {
     struct weir *w = trial_engine("time", NULL, NULL);
 
@@ -261,7 +261,7 @@ static void a_batch_that_failed_says_which_were_not_decided(void **state)
 /* Asks at a time that every call moves on. */
 static int take_and_take(struct yard *y, const char *name, int self, int keys)
 {
-    unsigned dice = (unsigned)self * 2654435761u + 1;
+    unsigned random_state = (unsigned)self * 2654435761u + 1;
     struct weir_policy *p;
     struct weir *w = trial_engine(name, &p, "token-bucket 1000/s burst=50");
 
@@ -270,7 +270,7 @@ static int take_and_take(struct yard *y, const char *name, int self, int keys)
     (void)alarm(120);
     trial_meet(&y->gate, EACH);
     for (int i = 0; i < DECISIONS; i++) {
-        const int key = (int)((dice = dice * 1664525u + 1013904223u) >> 8) % keys;
+        const int key = (int)((random_state = random_state * 1664525u + 1013904223u) >> 8) % keys;
         const struct weir_request rq = {p, &key, sizeof key, 1, 0};
         struct weir_verdict v;
         int error;
@@ -331,7 +331,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_never_goes_back_over_a_reboot),
-        cmocka_unit_test(all_who_open_a_file_have_its_time),
+        cmocka_unit_test(processes_that_open_a_file_have_its_time),
         cmocka_unit_test(a_policy_may_change_while_others_read_it),
         cmocka_unit_test(a_batch_that_failed_says_which_were_not_decided),
         cmocka_unit_test(a_cancel_that_failed_half_way_gives_back_once),

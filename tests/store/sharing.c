@@ -12,10 +12,10 @@
 #define ROUNDS (UNDER_ASAN ? 40 : 200)
 
 /* Which process holds the byte of an owner; 0: none. */
-static pid_t holder_of(const char *name, uint32_t seat)
+static pid_t holder_of(const char *name, uint32_t owner)
 {
     struct flock l = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = WEIR__LOCK_OWNERS + seat, .l_len = 1};
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = WEIR__LOCK_OWNERS + owner, .l_len = 1};
     char path[FOLDER_PATH];
     int fd, pipes[2];
     pid_t child, holder = -1;
@@ -40,7 +40,7 @@ static pid_t holder_of(const char *name, uint32_t seat)
 
 /* ---- Coming in ------------------------------------------------------------------------------- */
 
-static void all_who_make_a_file_at_once_share_it(void **state)
+static void processes_that_make_a_file_at_once_share_it(void **state)
 {
     (void)state;
     for (int round = 0; round < ROUNDS; round++) {
@@ -122,7 +122,7 @@ static void let_go(pid_t holder)
     assert_int_equal(waitpid(holder, NULL, 0), holder);
 }
 
-static void who_meets_a_locked_file_is_told_which(void **state)
+static void a_locked_file_is_named_in_the_error(void **state)
 {
     struct trial t;
     pid_t holder;
@@ -197,7 +197,7 @@ static void come_and_go(struct sharing_crowd *c, int n)
     (void)pthread_attr_destroy(&small);
 }
 
-static void threads_beyond_the_seats_are_told_so(void **state)
+static void threads_beyond_the_owners_get_an_error(void **state)
 {
     struct sharing_crowd c = {0};
 
@@ -229,7 +229,7 @@ static void threads_that_end_make_room_for_other_processes(void **state)
     pid_t child;
 
     (void)state;
-    c.w = trial_engine("seats", &c.p, "fixed-window 1000000/1h");
+    c.w = trial_engine("owners", &c.p, "fixed-window 1000000/1h");
     come_and_go(&c, WEIR__FILE_OWNERS - 1);
     assert_int_equal(c.full + c.other, 0);
     child = fork();
@@ -311,7 +311,7 @@ static void a_child_goes_on_whatever_its_parents_threads_did(void **state)
     (void)state;
     b.w = trial_engine("forked", &b.p, "fixed-window 1000000/1h");
     fork_amid(&b);
-    assert_true(holder_of("forked", 0) == getpid()); /* the children's closing took nothing away */
+    assert_true(holder_of("forked", 0) == getpid()); /* the children's closing dropped no lock */
     weir_close(b.w);
 }
 
@@ -330,11 +330,11 @@ static void a_child_goes_on_with_a_private_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_who_make_a_file_at_once_share_it),
+        cmocka_unit_test(processes_that_make_a_file_at_once_share_it),
         cmocka_unit_test(one_process_may_open_a_file_twice),
-        cmocka_unit_test(who_meets_a_locked_file_is_told_which),
+        cmocka_unit_test(a_locked_file_is_named_in_the_error),
         cmocka_unit_test(a_policy_that_cannot_be_forgotten_stays_in_force),
-        cmocka_unit_test(threads_beyond_the_seats_are_told_so),
+        cmocka_unit_test(threads_beyond_the_owners_get_an_error),
         cmocka_unit_test(threads_that_end_make_room_for_others),
         cmocka_unit_test(threads_that_end_make_room_for_other_processes),
         cmocka_unit_test(a_child_goes_on_whatever_its_parents_threads_did),

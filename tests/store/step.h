@@ -6,8 +6,10 @@
  * that they take the same steps.
  *
  * No process traces another: the process sets its own trap flag. Stepping through everything again
- * for every k would take minutes, so a victim runs freely up to the last instruction before its
- * k-th that it passes only once (where it has put a breakpoint), and steps from there.
+ * for every k would take minutes. So a victim runs to an earlier point, its anchor, and steps only
+ * from there: it has put a breakpoint at the anchor's instruction, and the rehearsal knows how
+ * often it passes that instruction before. A pass costs two traps and a step one; the anchor of
+ * each point is the one from which it costs least.
  */
 #ifndef WEIR_TESTS_STEP_H
 #define WEIR_TESTS_STEP_H
@@ -20,7 +22,9 @@
 
 struct step_point {
     uintptr_t at;    /* the instruction that comes next */
-    uint32_t anchor; /* the last point up to this one that can be run to; or STEP_NO_ANCHOR */
+    uint32_t passes; /* how often an earlier point had the same one */
+    uint32_t anchor; /* the point up to this one that a victim runs to; or STEP_NO_ANCHOR */
+    uint32_t cost;   /* of reaching this point, in traps */
     uint32_t changed;
 };
 #define STEP_NO_ANCHOR UINT32_MAX
@@ -32,6 +36,15 @@ struct step_trace {
     bool whole; /* there were no more than cap */
     struct step_point point[];
 };
+
+static inline size_t step_changes(const struct step_trace *t)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < t->n; i++)
+        n += t->point[i].changed;
+    return n;
+}
 
 struct step_watch {
     const void *at;

@@ -1,5 +1,9 @@
 /* The trap flag: with it set, the processor traps after every instruction. The kernel clears it
- * while the signal is handled and sets it again when that returns. */
+ * while the signal is handled and sets it again when that returns.
+ *
+ * A breakpoint that is to be passed makes way for one step, and is put back by the trap after it.
+ * While one is set, the handler calls no function that the deed may call: a trap within a trap is
+ * the end of the process. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,78 +17,173 @@
 #define TRAP_FLAG  0x100
 #define BREAKPOINT 0xcc
 #define PAGE       UINT64_C(4096)
+#define ROOM       UINT64_C(0x10000) /* of the stack on both sides of its pointer */
 
 extern const char __executable_start[], etext[]; /* the linker's: where our own code lies */
+extern const char _end[];                        /* and where the heap begins */
+
+/* A breakpoint, and how often it is passed before it counts. */
+struct stop {
+    uintptr_t at;
+    uint32_t passes;
+};
 
 /* The stepping process has one thread. */
 static struct {
     const struct step_deed *deed;
     struct step_trace *trace; /* NULL: to die at `target` */
     char *shadow[STEP_WATCHES];
-    size_t n, target;        /* the point that comes next; where to die */
-    uintptr_t breakpoint[2]; /* to be run to, one after the other; 0: none */
-    size_t first;            /* which point it is, once the last of them is reached */
-    unsigned char covered;   /* what stood where the breakpoint is */
+    size_t n, target;      /* the point that comes next; where to die */
+    struct stop stop[2];   /* to be run to, one after the other; at 0: none */
+    size_t first;          /* which point it is, once the last of them is reached */
+    bool passing;          /* the first stop's breakpoint has made way for a step */
+    unsigned char covered; /* what stood where the breakpoint is */
+    gregset_t before;      /* the registers at the last point of a rehearsal */
 } now;
 
 /* ---- Breakpoints ----------------------------------------------------------------------------- */
 
-static bool poke(uintptr_t at, unsigned char byte)
+/* From now on the code there may be written, so that the handler need not ask for it. */
+static void unprotect(const void *begin, const void *end)
 {
-    void *page = (void *)(at & ~(PAGE - 1));
+    const uintptr_t page = (uintptr_t)begin & ~(PAGE - 1);
 
-    if (mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
-        return false;
-    now.covered = *(unsigned char *)at;
-    *(unsigned char *)at = byte;
-    return true;
-}
-
-static void set_next_breakpoint(void)
-{
-    if (!poke(now.breakpoint[0], BREAKPOINT))
+    if (mprotect((void *)page, (uintptr_t)end - page, PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
         _exit(3);
 }
 
-/* True if there is another one to run to. */
-static bool pass_breakpoint(void)
+static void breakpoint_set(void)
 {
-    (void)poke(now.breakpoint[0], now.covered);
-    now.breakpoint[0] = now.breakpoint[1];
-    now.breakpoint[1] = 0;
-    if (now.breakpoint[0] == 0)
-        return false;
-    set_next_breakpoint();
-    return true;
+    volatile unsigned char *at = (unsigned char *)now.stop[0].at;
+
+    now.covered = *at;
+    *at = BREAKPOINT;
+}
+
+static void breakpoint_lift(void)
+{
+    *(volatile unsigned char *)now.stop[0].at = now.covered;
+}
+
+/* At the first stop. True if the process is to run on. */
+static bool leave_stop(greg_t *regs)
+{
+    regs[REG_RIP]--;
+    breakpoint_lift();
+    if (now.stop[0].passes > 0) {
+        now.stop[0].passes--;
+        now.passing = true;
+        regs[REG_EFL] |= TRAP_FLAG;
+        return true;
+    }
+    now.stop[0] = now.stop[1];
+    now.stop[1].at = 0;
+    if (now.stop[0].at != 0)
+        breakpoint_set();
+    return now.stop[0].at != 0;
 }
 
 /* ---- Points ---------------------------------------------------------------------------------- */
 
+/* A register by its number in an instruction, as it was before the instruction. */
+static uintptr_t register_before(int number)
+{
+    static const int AT[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
+                             REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                             REG_R12, REG_R13, REG_R14, REG_R15};
+
+    return (uintptr_t)now.before[AT[number]];
+}
+
+/* Whether the address lies in our stack or heap. What is watched lies in neither; it may be mapped
+ * at more addresses than one. */
+static bool is_private(uintptr_t at)
+{
+    const uintptr_t stack = register_before(4);
+
+    return at - (stack - ROOM) < 2 * ROOM || (at >= (uintptr_t)_end && at < (uintptr_t)sbrk(0));
+}
+
+/* The address that ModRM says, and a SIB byte if there is one, before its offset. */
+static uintptr_t base_of(unsigned char rex, const unsigned char *modrm)
+{
+    const int rm = modrm[0] & 7, mod = modrm[0] >> 6, sib = modrm[1];
+    const int index = (sib >> 3 & 7) + (rex & 2) * 4, base = (sib & 7) + (rex & 1) * 8;
+
+    if (rm != 4)
+        return register_before(rm + (rex & 1) * 8);
+    return ((sib & 7) == 5 && mod == 0 ? 0 : register_before(base)) +
+           (index == 4 ? 0 : register_before(index) << (sib >> 6));
+}
+
+static uintptr_t offset_of(const unsigned char *modrm)
+{
+    const int rm = modrm[0] & 7, mod = modrm[0] >> 6;
+    const unsigned char *at = modrm + 1 + (rm == 4);
+    int32_t wide;
+
+    if (mod == 1)
+        return (uintptr_t)(intptr_t)(signed char)*at;
+    if (mod == 0 && !(rm == 4 && (modrm[1] & 7) == 5))
+        return 0;
+    memcpy(&wide, at, sizeof wide);
+    return (uintptr_t)(intptr_t)wide;
+}
+
+/* Whether the operand is a register, or memory of our stack, our heap or, by an address relative to
+ * the code, our data. */
+static bool is_elsewhere(unsigned char rex, const unsigned char *modrm)
+{
+    if (modrm[0] >> 6 == 3 || (modrm[0] & 0xc7) == 5)
+        return true;
+    return is_private(base_of(rex, modrm) + offset_of(modrm));
+}
+
+/* Of the opcodes after 0x0f: jcc; cmov; nop; mov with zeros or with the sign; arithmetic and moves
+ * to a register; moves of 16 bytes, and setcc, by their operand. */
+static bool may_store_0f(unsigned char rex, const unsigned char *code)
+{
+    const unsigned char op = code[0];
+
+    if ((op & 0xf0) == 0x80 || (op & 0xf0) == 0x40 || (op & 0xf6) == 0xb6)
+        return false;
+    if (memchr("\x10\x1f\x28\x6c\x6e\x6f\xaf\xbc\xbd\xef", op, 10))
+        return false;
+    return !(((op & 0xf0) == 0x90 || memchr("\x11\x29\x7f\xd6", op, 4)) &&
+             is_elsewhere(rex, code + 1));
+}
+
 /* Whether the instruction there may have changed what is watched: false only if it certainly has
- * not, which is so for most of them. It writes to a register, to nothing, or to the stack, which is
- * not watched. To compare only after the others finds the same changes in a fraction of the
- * time. */
+ * not, which is so for most of them. It writes to a register, to nothing, or to the stack or heap,
+ * which are not watched. To compare only after the others finds the same changes in a fraction of
+ * the time. */
 static bool may_store(uintptr_t at)
 {
     const unsigned char *code = (const unsigned char *)at;
-    unsigned char op;
-    bool to_register;
+    unsigned char op, rex = 0;
+    bool elsewhere; /* of opcodes whose operand may be memory */
 
-    if ((*code & 0xf0) == 0x40) /* REX */
+    if (*code == 0x66 || *code == 0xf3) /* of moves of 16 bytes, and of others */
         code++;
+    if ((*code & 0xf0) == 0x40)
+        rex = *code++;
     op = code[0];
-    to_register = code[1] >= 0xc0; /* of opcodes whose operand may be memory */
-    if (op == 0x0f)                /* jcc; cmov; mov with zeros or with the sign */
-        return (code[1] & 0xf0) != 0x80 && (code[1] & 0xf0) != 0x40 && (code[1] & 0xf6) != 0xb6;
+    elsewhere = is_elsewhere(rex, code + 1);
+    if (op == 0x0f)
+        return may_store_0f(rex, code + 1);
     if (op < 0x40) /* add to cmp: to what ModRM says, from there, with a constant */
-        return (op & 7) > 5 || ((op & 7) < 2 && op < 0x38 && !to_register);
+        return (op & 7) > 5 || ((op & 7) < 2 && op < 0x38 && !elsewhere);
     if (op < 0x60 || (op & 0xf0) == 0x70) /* push, pop; jcc */
+        return false;
+    if (memchr("\xa4\xa5\xaa\xab", op, 4)) /* movs, stos */
+        return !is_private(register_before(7));
+    if ((op & 0xf0) == 0xb0 || op == 0x69 || op == 0x6b) /* mov of a constant, imul */
         return false;
     /* mov to a register, lea, test, call, ret, jmp */
     if (memchr("\x63\x84\x85\x8a\x8b\x8d\xa8\xa9\xc3\xe8\xe9\xeb", op, 12))
         return false;
     /* add to cmp with a constant, mov, shifts, neg and its kind */
-    return !to_register || !memchr("\x80\x81\x83\x88\x89\xc0\xc1\xd1\xd3\xf7", op, 10);
+    return !elsewhere || !memchr("\x80\x81\x83\x88\x89\xc0\xc1\xc6\xc7\xd1\xd3\xf7", op, 12);
 }
 
 static bool watched_changed(void)
@@ -100,8 +199,9 @@ static bool watched_changed(void)
 }
 
 /* At a point. False: no more of them are wanted. */
-static bool arrive(uintptr_t at)
+static bool arrive(const greg_t *regs)
 {
+    const uintptr_t at = (uintptr_t)regs[REG_RIP];
     struct step_trace *t = now.trace;
     bool changed;
 
@@ -115,7 +215,8 @@ static bool arrive(uintptr_t at)
         return false;
     }
     changed = (t->n == 0 || may_store(t->point[t->n - 1].at)) && watched_changed();
-    t->point[t->n++] = (struct step_point){at, STEP_NO_ANCHOR, changed};
+    memcpy(now.before, regs, sizeof now.before);
+    t->point[t->n++] = (struct step_point){.at = at, .anchor = STEP_NO_ANCHOR, .changed = changed};
     return true;
 }
 
@@ -124,14 +225,19 @@ static void on_trap(int sig, siginfo_t *info, void *context)
     greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
 
     (void)sig, (void)info;
-    if (now.breakpoint[0] != 0) {
-        regs[REG_RIP]--;
-        if (pass_breakpoint())
+    if (now.passing) {
+        now.passing = false;
+        breakpoint_set();
+        regs[REG_EFL] &= ~TRAP_FLAG;
+        return;
+    }
+    if (now.stop[0].at != 0) {
+        if (leave_stop(regs))
             return;
         now.n = now.first;
         regs[REG_EFL] |= TRAP_FLAG;
     }
-    if (!arrive((uintptr_t)regs[REG_RIP]))
+    if (!arrive(regs))
         regs[REG_EFL] &= ~TRAP_FLAG;
 }
 
@@ -167,8 +273,11 @@ static int act_in_steps(void)
     int result;
 
     catch_traps();
-    if (now.breakpoint[0] != 0)
-        set_next_breakpoint();
+    unprotect(__executable_start, etext);
+    if (now.deed->from)
+        unprotect(now.deed->from, (const char *)now.deed->from + 1);
+    if (now.stop[0].at != 0)
+        breakpoint_set();
     else
         trap_flag_on();
     result = now.deed->act(now.deed->arg);
@@ -182,7 +291,7 @@ void step_rehearse(const struct step_deed *d, struct step_trace *t)
     t->whole = true;
     now.deed = d;
     now.trace = t;
-    now.breakpoint[0] = (uintptr_t)d->from;
+    now.stop[0].at = (uintptr_t)d->from;
     for (int i = 0; i < STEP_WATCHES && d->watch[i].bytes > 0; i++) {
         now.shadow[i] = malloc(d->watch[i].bytes);
         if (!now.shadow[i])
@@ -201,9 +310,9 @@ void step_die_at(const struct step_deed *d, const struct step_trace *t, size_t k
     now.trace = NULL;
     now.target = k;
     if (d->from)
-        now.breakpoint[i++] = (uintptr_t)d->from;
-    if (anchor != STEP_NO_ANCHOR && !(d->from && anchor == 0)) {
-        now.breakpoint[i] = t->point[anchor].at;
+        now.stop[i++].at = (uintptr_t)d->from;
+    if (anchor != STEP_NO_ANCHOR) {
+        now.stop[i] = (struct stop){t->point[anchor].at, t->point[anchor].passes};
         now.first = anchor;
     }
     (void)act_in_steps();
@@ -211,11 +320,32 @@ void step_die_at(const struct step_deed *d, const struct step_trace *t, size_t k
 
 /* ---- Anchors --------------------------------------------------------------------------------- */
 
+struct occurrence {
+    uintptr_t at;
+    size_t point;
+};
+
 static int by_address(const void *a, const void *b)
 {
-    const uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+    const struct occurrence *x = a, *y = b;
 
-    return (x > y) - (x < y);
+    return x->at != y->at ? (x->at > y->at) - (x->at < y->at)
+                          : (x->point > y->point) - (x->point < y->point);
+}
+
+static void count_passes(struct step_trace *t)
+{
+    struct occurrence *o = malloc((t->n + 1) * sizeof *o);
+
+    if (!o)
+        abort();
+    for (size_t i = 0; i < t->n; i++)
+        o[i] = (struct occurrence){t->point[i].at, i};
+    qsort(o, t->n, sizeof *o, by_address);
+    for (size_t i = 1; i < t->n; i++)
+        if (o[i].at == o[i - 1].at)
+            t->point[o[i].point].passes = t->point[o[i - 1].point].passes + 1;
+    free(o);
 }
 
 static bool is_ours(uintptr_t at)
@@ -223,29 +353,22 @@ static bool is_ours(uintptr_t at)
     return at >= (uintptr_t)__executable_start && at < (uintptr_t)etext;
 }
 
-static bool occurs_once(const uintptr_t *sorted, size_t n, uintptr_t at)
-{
-    const uintptr_t *found = bsearch(&at, sorted, n, sizeof at, by_address);
-
-    return (found == sorted || found[-1] != at) && (found == sorted + n - 1 || found[1] != at);
-}
-
 void step_index(struct step_trace *t)
 {
-    uintptr_t *sorted = malloc((t->n + 1) * sizeof *sorted);
-    uint32_t anchor = STEP_NO_ANCHOR;
+    uint32_t anchor = STEP_NO_ANCHOR, cost = 0;
 
-    if (!sorted)
-        return;
-    for (size_t i = 0; i < t->n; i++)
-        sorted[i] = t->point[i].at;
-    qsort(sorted, t->n, sizeof *sorted, by_address);
+    count_passes(t);
     for (size_t i = 0; i < t->n; i++) {
-        if (is_ours(t->point[i].at) && occurs_once(sorted, t->n, t->point[i].at))
+        struct step_point *p = &t->point[i];
+
+        cost++; /* a step from the point before */
+        if (is_ours(p->at) && 2 * p->passes + 1 < cost) {
             anchor = (uint32_t)i;
-        t->point[i].anchor = anchor;
+            cost = 2 * p->passes + 1;
+        }
+        p->anchor = anchor;
+        p->cost = cost;
     }
-    free(sorted);
 }
 
 struct step_trace *step_trace_open(size_t cap)

@@ -93,8 +93,8 @@ static void refuses_a_store_without_a_path(void **state)
 
 /* ---- Permissions ----------------------------------------------------------------------------- */
 
-/* As a user whom permissions bind. */
-static void open_as_nobody(struct trial *t, void *path)
+/* As a user that permissions bind. */
+static void open_without_rights(struct trial *t, void *path)
 {
     if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
         _exit(99);
@@ -111,7 +111,7 @@ static void refuses_a_directory_that_cannot_be_written(void **state)
     (void)snprintf(path, sizeof path, "%s/file", folder_of);
     assert_int_equal(chmod(folder(), 0755), 0);
     assert_int_equal(mkdir(folder_of, 0555), 0);
-    t = trial_run(open_as_nobody, path);
+    t = trial_run(open_without_rights, path);
     trial_refused(&t, WEIR_EIO, path, "Permission denied");
     assert_int_equal(access(path, F_OK), -1);
 }
@@ -127,7 +127,7 @@ static void refuses_a_file_that_cannot_be_written(void **state)
     folder_path(path, "guarded file");
     assert_int_equal(chmod(folder(), 0755), 0);
     assert_int_equal(chmod(path, 0444), 0);
-    t = trial_run(open_as_nobody, path);
+    t = trial_run(open_without_rights, path);
     trial_refused(&t, WEIR_EIO, path, "Permission denied");
     assert_true(trial_is("guarded file", i->at, i->bytes));
 }

@@ -18,10 +18,11 @@ static struct guard_fixture *open_limit(enum weir_algorithm algorithm, int64_t i
     return open_guard_fixture(text);
 }
 
-/* Fills up to `held` in flight, then one of them ends. The limit after it. */
-static int64_t sample(struct guard_fixture *b, int64_t held, int64_t took_ns, enum weir_outcome how)
+/* Fills up to `in_flight` in flight, then one of them ends. The limit after it. */
+static int64_t sample(struct guard_fixture *b, int64_t in_flight, int64_t took_ns,
+                      enum weir_outcome how)
 {
-    const int64_t more = held - look(b, T0).in_flight;
+    const int64_t more = in_flight - look(b, T0).in_flight;
 
     if (more > 0)
         assert_true(enter(b, more, T0).allowed);
@@ -96,12 +97,12 @@ static void a_limit_of_which_less_than_half_is_used_stays(void **state)
     }
 }
 
-/* After so many calls that took twice as long does `no load` give in? */
-static int64_t calls_to_a_probe(uint64_t dice)
+/* After how many calls that took twice as long `no load` follows. */
+static int64_t calls_to_a_probe(uint64_t random)
 {
     struct guard_fixture *b = open_limit(WEIR_VEGAS, 10, 10, 10);
 
-    b->random = dice;
+    b->random = random;
     (void)sample(b, 10, MS, WEIR_SUCCESS);
     for (int64_t n = 1; n < 1000; n++) {
         int64_t no_load_ns; /* behind the head and the limit */
@@ -114,7 +115,7 @@ static int64_t calls_to_a_probe(uint64_t dice)
     return -1;
 }
 
-static void vegas_probes_after_15_to_30_limits_as_the_dice_fall(void **state)
+static void vegas_probes_after_15_to_30_limits_at_random(void **state)
 {
     (void)state;
     assert_int_equal(calls_to_a_probe(0), 150);
@@ -232,7 +233,7 @@ static void a_drop_takes_a_tenth_off_gradient(void **state)
 static void cl03_aimd_adds_one_and_takes_a_tenth(void **state)
 {
     static const struct {
-        int64_t initial, least, most, held, took_ns;
+        int64_t initial, least, most, in_flight, took_ns;
         enum weir_outcome how;
         int64_t limit;
     } rows[] = {
@@ -251,7 +252,7 @@ static void cl03_aimd_adds_one_and_takes_a_tenth(void **state)
         struct guard_fixture *b =
             open_limit(WEIR_AIMD, rows[i].initial, rows[i].least, rows[i].most);
 
-        assert_int_equal(sample(b, rows[i].held, rows[i].took_ns, rows[i].how), rows[i].limit);
+        assert_int_equal(sample(b, rows[i].in_flight, rows[i].took_ns, rows[i].how), rows[i].limit);
     }
 }
 
@@ -334,7 +335,7 @@ static void a_clock_that_steps_back_under_a_call_teaches_no_latency(void **state
     }
 }
 
-static void who_returns_to_a_forgotten_key_returns_nothing(void **state)
+static void an_exit_from_a_forgotten_key_returns_nothing(void **state)
 {
     (void)state;
     EACH(i)
@@ -401,7 +402,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(vegas_moves_by_the_digits_of_its_limit),
     cmocka_unit_test(a_drop_lowers_vegas_and_is_no_latency),
     cmocka_unit_test(a_limit_of_which_less_than_half_is_used_stays),
-    cmocka_unit_test(vegas_probes_after_15_to_30_limits_as_the_dice_fall),
+    cmocka_unit_test(vegas_probes_after_15_to_30_limits_at_random),
     cmocka_unit_test(a_service_slower_for_good_is_believed_after_a_probe),
     cmocka_unit_test(cl04_gradient_compares_now_with_usual),
     cmocka_unit_test(cl05_a_mean_warms_up_plainly_and_then_moves),
@@ -413,7 +414,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_call_alone_enters_whatever_it_costs),
     cmocka_unit_test(an_ignored_call_teaches_nothing),
     cmocka_unit_test(a_clock_that_steps_back_under_a_call_teaches_no_latency),
-    cmocka_unit_test(who_returns_to_a_forgotten_key_returns_nothing),
+    cmocka_unit_test(an_exit_from_a_forgotten_key_returns_nothing),
     cmocka_unit_test(what_was_learned_is_forgotten_after_ten_idle_minutes),
     cmocka_unit_test(a_live_change_keeps_what_was_learned_within_the_new_bounds),
     cmocka_unit_test(log10_is_whole_and_at_least_one),

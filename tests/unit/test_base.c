@@ -190,7 +190,7 @@ static void quoted_words_are_cut_and_printable(void **state)
     assert_string_equal(text, "'a?b?c''0123456789012345678901234567890123456789...'");
 }
 
-static void urls_are_told_without_their_secrets(void **state)
+static void urls_are_shown_without_their_secrets(void **state)
 {
     static const struct {
         const char *url, *shown;
@@ -232,7 +232,7 @@ static void urls_are_told_without_their_secrets(void **state)
     }
 }
 
-static void words_with_urls_in_them_are_not_told(void **state)
+static void words_with_urls_in_them_are_not_shown(void **state)
 {
     static const struct {
         const char *text, *shown;
@@ -362,6 +362,8 @@ static void json_strings_are_escaped_and_valid_utf8(void **state)
         {"\xc0\xaf", "\"\\ufffd\\ufffd\""},
         {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""},
         {"cut \xe2\x82", "\"cut \\ufffd\\ufffd\""},
+        {"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
+        {"\xc3\"", "\"\\ufffd\\\"\""},
     };
 
     (void)state;
@@ -417,8 +419,8 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(large_numbers_are_grouped),
     cmocka_unit_test(blanks_and_line_ends_are_trimmed),
     cmocka_unit_test(hexadecimal_digits_are_all_that_is_read),
-    cmocka_unit_test(urls_are_told_without_their_secrets),
-    cmocka_unit_test(words_with_urls_in_them_are_not_told),
+    cmocka_unit_test(urls_are_shown_without_their_secrets),
+    cmocka_unit_test(words_with_urls_in_them_are_not_shown),
     cmocka_unit_test(wide_products_round_up_and_stop_at_the_limit),
     cmocka_unit_test(siphash_1_3_gives_the_reference_answers),
     cmocka_unit_test(the_nearest_word_is_found_by_edits),

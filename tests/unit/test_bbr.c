@@ -82,7 +82,7 @@ static void ae01_the_most_passed_in_a_bucket(void **state)
     assert_int_equal(most_passed(b, T0 + SEC), 1000);
 }
 
-/* The source keeps what it reckoned for one bucket from when it was asked, so that at 100 ms it
+/* The source keeps what it computed for one bucket from when it was asked, so that at 100 ms it
  * still says 1 because a caller asked at 50 ms. Here a look changes nothing: at 100 ms it is
  * 100. */
 static void ae02_the_bucket_of_now_is_not_counted(void **state)
@@ -150,7 +150,7 @@ static void a_hot_one_sheds_what_finds_more_than_the_limit_inside(void **state)
     assert_true(enters(b, T0 + 100 * MS));
 }
 
-static void with_one_in_flight_nobody_is_dropped(void **state)
+static void with_one_in_flight_no_call_is_dropped(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("bbr");
 
@@ -218,7 +218,7 @@ static void an_episode_longer_than_the_cooling_has_none_left(void **state)
     assert_true(enters(b, T0 + 3 * SEC + 1));
 }
 
-static void a_cooling_in_the_future_begins_anew(void **state)
+static void a_cooling_in_the_future_starts_again(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("bbr");
 
@@ -298,7 +298,7 @@ static void a_clock_back_by_a_window_starts_an_empty_one(void **state)
     assert_int_equal(look(b, T0 - 800 * MS).limit, 10);
 }
 
-static void an_idle_window_is_as_good_as_new_when_it_is_empty(void **state)
+static void an_idle_window_is_fresh_when_it_is_empty(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("bbr window=1s buckets=10");
 
@@ -330,21 +330,21 @@ static void it_grows_while_hot_up_to_what_is_offered(void **state)
 {
     const int64_t took_ns = 20 * MS;
     struct guard_fixture *b = open_guard_fixture("bbr");
-    int64_t held = 0;
+    int64_t in_flight = 0;
 
     (void)state;
     b->signals = &HOT;
     for (int64_t now = T0; now < T0 + 20 * SEC; now += took_ns) {
-        if (held > 0)
-            leave(b, held, now - took_ns, now, WEIR_SUCCESS);
-        for (held = 0; held < 40 && enters(b, now);)
-            held++;
+        if (in_flight > 0)
+            leave(b, in_flight, now - took_ns, now, WEIR_SUCCESS);
+        for (in_flight = 0; in_flight < 40 && enters(b, now);)
+            in_flight++;
     }
-    assert_int_equal(held, 40);
+    assert_int_equal(in_flight, 40);
     assert_true(look(b, T0 + 20 * SEC - 1).limit >= 39);
 }
 
-/* Workers who serve in the order of arrival, offered four times what they can do. */
+/* Workers that serve in the order of arrival, offered four times what they can do. */
 struct bbr_service {
     int64_t free_ns[8]; /* of each worker */
     int64_t end_ns[1000], entered_ns[1000];
@@ -475,7 +475,7 @@ static void an_overload_that_is_over_has_no_lull(void **state)
     }
 }
 
-static void who_finds_it_hot_in_the_lull_has_one(void **state)
+static void a_caller_that_finds_it_hot_in_the_lull_has_one(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("bbr");
 
@@ -489,7 +489,7 @@ static void who_finds_it_hot_in_the_lull_has_one(void **state)
     assert_int_equal(look(b, T0 + 10 * SEC).limit, 2);
 }
 
-/* A lull at whose end the cooling began anew, every window, would never let it end. */
+/* If the cooling started again at the end of each lull, the episode would never end. */
 static void a_cooling_longer_than_the_window_ends(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("bbr cooling=1m");
@@ -504,7 +504,7 @@ static void a_cooling_longer_than_the_window_ends(void **state)
     assert_true(enters(b, T0 + 61 * SEC + 1));
 }
 
-static void an_episode_that_nobody_saw_for_a_window_is_over(void **state)
+static void an_episode_unseen_for_a_window_is_over(void **state)
 {
     static const struct {
         int64_t unseen_ns;
@@ -574,26 +574,26 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(ae04_the_limit_is_throughput_times_latency),
     cmocka_unit_test(a_cool_machine_sheds_nothing),
     cmocka_unit_test(a_hot_one_sheds_what_finds_more_than_the_limit_inside),
-    cmocka_unit_test(with_one_in_flight_nobody_is_dropped),
+    cmocka_unit_test(with_one_in_flight_no_call_is_dropped),
     cmocka_unit_test(the_threshold_itself_is_hot_and_what_is_unknown_is_not),
     cmocka_unit_test(it_cools_from_the_first_drop_and_later_ones_do_not_prolong_it),
     cmocka_unit_test(an_episode_longer_than_the_cooling_has_none_left),
-    cmocka_unit_test(a_cooling_in_the_future_begins_anew),
+    cmocka_unit_test(a_cooling_in_the_future_starts_again),
     cmocka_unit_test(buckets_longer_than_a_second_have_a_limit),
     cmocka_unit_test(an_empty_window_has_the_limit_one),
     cmocka_unit_test(only_what_was_done_has_passed),
     cmocka_unit_test(what_comes_late_counts_in_no_bucket),
     cmocka_unit_test(a_clock_back_by_a_window_starts_an_empty_one),
-    cmocka_unit_test(an_idle_window_is_as_good_as_new_when_it_is_empty),
+    cmocka_unit_test(an_idle_window_is_fresh_when_it_is_empty),
     cmocka_unit_test(a_cooling_longer_than_the_window_is_not_forgotten),
     cmocka_unit_test(it_grows_while_hot_up_to_what_is_offered),
     cmocka_unit_test(it_finds_what_a_service_can_do_and_stays_there),
     cmocka_unit_test(a_long_episode_has_lulls),
     cmocka_unit_test(an_episode_shorter_than_half_a_window_has_none),
     cmocka_unit_test(an_overload_that_is_over_has_no_lull),
-    cmocka_unit_test(who_finds_it_hot_in_the_lull_has_one),
+    cmocka_unit_test(a_caller_that_finds_it_hot_in_the_lull_has_one),
     cmocka_unit_test(a_cooling_longer_than_the_window_ends),
-    cmocka_unit_test(an_episode_that_nobody_saw_for_a_window_is_over),
+    cmocka_unit_test(an_episode_unseen_for_a_window_is_over),
     cmocka_unit_test(heat_in_the_future_was_seen_now),
     cmocka_unit_test(another_window_starts_empty_and_keeps_what_is_in_flight),
     cmocka_unit_test(another_cooling_keeps_the_window),

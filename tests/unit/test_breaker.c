@@ -227,7 +227,7 @@ static void an_ignored_call_is_no_call(void **state)
     assert_int_equal(b->key.s.fresh_ns, 0);
 }
 
-static void a_window_of_time_rolls_by_a_bucket_and_then_is_as_good_as_new(void **state)
+static void a_window_of_time_rolls_by_a_bucket_and_then_is_fresh(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("breaker volume=4 window=4s buckets=4 errors=75%");
 
@@ -266,7 +266,7 @@ static void a_window_of_calls_knows_no_time_but_a_day(void **state)
 }
 
 /* A caller within a day finds it as it is; after that, closed. */
-static void what_nobody_asks_for_is_forgotten_after_a_day(void **state)
+static void a_breaker_that_is_not_asked_is_forgotten_after_a_day(void **state)
 {
     struct guard_fixture *b =
         open_guard_fixture("breaker count=1 open=1m growth=3 open-max=1h probe-timeout=2m");
@@ -405,7 +405,7 @@ static void only_its_own_openings_grow(void **state)
 
 /* ---- Forced -------------------------------------------------------------------------------- */
 
-static void forced_it_does_what_it_is_told(void **state)
+static void a_forced_breaker_stays_as_forced(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("breaker volume=1 forced=open");
     struct weir_verdict v = enter(b, 1, T0);
@@ -441,7 +441,7 @@ static void an_opening_that_has_begun_lasts_through_a_change(void **state)
     assert_int_equal(enter(b, 1, T0 + 2 * SEC).retry_after_ns, 3 * SEC);
 }
 
-static void metrics_of_a_breaker_that_was_open_begin_anew(void **state)
+static void metrics_of_a_breaker_that_was_open_start_again(void **state)
 {
     struct guard_fixture *b = open_breaker("breaker volume=1");
 
@@ -532,18 +532,18 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(slow_calls_open_it_too),
     cmocka_unit_test(a_count_of_errors_needs_no_volume),
     cmocka_unit_test(an_ignored_call_is_no_call),
-    cmocka_unit_test(a_window_of_time_rolls_by_a_bucket_and_then_is_as_good_as_new),
+    cmocka_unit_test(a_window_of_time_rolls_by_a_bucket_and_then_is_fresh),
     cmocka_unit_test(a_window_of_calls_knows_no_time_but_a_day),
-    cmocka_unit_test(what_nobody_asks_for_is_forgotten_after_a_day),
+    cmocka_unit_test(a_breaker_that_is_not_asked_is_forgotten_after_a_day),
     cmocka_unit_test(a_call_that_ends_late_still_counts),
     cmocka_unit_test(at_the_threshold_hystrix_and_resilience4j_open_and_sentinel_does_not),
     cmocka_unit_test(sentinel_opens_at_a_slow_share_of_all_though_it_cannot_be_passed),
     cmocka_unit_test(sentinels_window_starts_from_nothing_at_every_edge),
     cmocka_unit_test(hystrix_and_resilience4j_wait_a_moment_longer),
     cmocka_unit_test(only_its_own_openings_grow),
-    cmocka_unit_test(forced_it_does_what_it_is_told),
+    cmocka_unit_test(a_forced_breaker_stays_as_forced),
     cmocka_unit_test(an_opening_that_has_begun_lasts_through_a_change),
-    cmocka_unit_test(metrics_of_a_breaker_that_was_open_begin_anew),
+    cmocka_unit_test(metrics_of_a_breaker_that_was_open_start_again),
     cmocka_unit_test(ae08_the_chance_of_a_drop_is_the_formulas),
     cmocka_unit_test(what_the_throttle_refuses_counts_as_a_request),
 };

@@ -14,7 +14,8 @@
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* A counter as the tests imagine one: it counts at so many ticks in a second of the true time. */
+/* A counter as the tests imagine one: it counts a given number of ticks in a second of the true
+ * time. */
 struct counter {
     uint64_t ticks, per_second;
     int64_t true_ns;
@@ -169,7 +170,7 @@ static void a_counter_that_fails_is_left(void **state)
     }
 }
 
-static void no_line_is_drawn_from_samples_that_tell_nothing(void **state)
+static void no_line_is_drawn_from_samples_that_are_too_close(void **state)
 {
     static const struct {
         const char *what;
@@ -355,7 +356,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_line_that_lags_far_steps_on),
     cmocka_unit_test(after_idleness_a_line_begins_at_the_truth),
     cmocka_unit_test(a_counter_that_fails_is_left),
-    cmocka_unit_test(no_line_is_drawn_from_samples_that_tell_nothing),
+    cmocka_unit_test(no_line_is_drawn_from_samples_that_are_too_close),
     cmocka_unit_test(counts_from_the_epoch_with_the_boot_clock),
     cmocka_unit_test(the_wall_clock_belongs_to_now),
     cmocka_unit_test(never_goes_back_in_one_thread),

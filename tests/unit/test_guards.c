@@ -5,7 +5,7 @@
 
 /* ---- concurrency --------------------------------------------------------------------------- */
 
-static void as_many_as_may_are_in_flight_and_who_leaves_makes_room(void **state)
+static void as_many_as_may_are_in_flight_and_an_exit_makes_room(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("concurrency 3");
     struct weir_verdict v;
@@ -44,7 +44,7 @@ static void a_cost_is_so_many_permits(void **state)
     assert_int_equal(look(b, T0).in_flight, 2);
 }
 
-static void a_key_is_kept_while_somebody_is_in_flight_and_forgotten_with_the_last(void **state)
+static void a_key_is_kept_while_calls_are_in_flight_and_forgotten_with_the_last(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("concurrency 5");
     struct weir_verdict v = enter(b, 2, T0);
@@ -71,7 +71,7 @@ static void more_than_is_in_flight_cannot_leave(void **state)
     assert_false(enters(b, T0));
 }
 
-static void a_permit_that_nobody_returns_ends_with_its_lease(void **state)
+static void a_permit_that_is_not_returned_ends_with_its_lease(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("concurrency 2 lease=10s");
 
@@ -85,7 +85,7 @@ static void a_permit_that_nobody_returns_ends_with_its_lease(void **state)
     assert_int_equal(look(b, T0 + 20 * SEC).in_flight, 0);
 }
 
-static void a_permit_returned_after_its_lease_frees_nobody_elses(void **state)
+static void a_permit_returned_after_its_lease_frees_no_other(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("concurrency 2 lease=10s");
 
@@ -100,7 +100,7 @@ static void a_permit_returned_after_its_lease_frees_nobody_elses(void **state)
     assert_false(enters(b, T0 + 10 * SEC));
 }
 
-static void leases_that_began_together_are_alike(void **state)
+static void leases_that_began_together_are_equal(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("concurrency 4 lease=10s");
 
@@ -146,7 +146,7 @@ static void a_ring_of_leases_goes_round(void **state)
     }
 }
 
-static void a_lower_limit_lets_nobody_in_until_enough_have_left(void **state)
+static void a_lower_limit_lets_no_call_in_until_enough_have_left(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("concurrency 5");
 
@@ -172,7 +172,7 @@ static void another_lease_counts_from_the_time_of_entry(void **state)
     assert_true(enters(b, T0 + 5 * SEC));
 }
 
-static void who_does_not_say_waits_as_long_as_the_queue_would_have_it(void **state)
+static void without_patience_a_call_waits_as_long_as_the_queue_says(void **state)
 {
     (void)state;
     assert_int_equal(weir__meter_patience(&open_guard_fixture("concurrency 2")->m), 0);
@@ -243,7 +243,7 @@ static void the_last_second_is_remembered_when_all_have_left(void **state)
     assert_true(enters(b, T0 + 1200 * MS));
 }
 
-static void the_gate_counts_who_is_inside(void **state)
+static void the_gate_counts_the_calls_inside(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("system inflight=2");
     struct weir_verdict v;
@@ -405,7 +405,7 @@ static void good_seconds_raise_it_and_beyond_what_is_written_only_if_it_is_used(
     assert_int_equal(rate(b, T0 + 13 * SEC), 108);
 }
 
-static void what_was_learned_is_forgotten_when_nobody_calls(void **state)
+static void what_was_learned_is_forgotten_when_no_calls_come(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("adaptive-rate 100/s min=10 max=400");
 
@@ -488,22 +488,22 @@ static void other_bounds_keep_what_was_learned_and_another_period_does_not(void 
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test(as_many_as_may_are_in_flight_and_who_leaves_makes_room),
+    cmocka_unit_test(as_many_as_may_are_in_flight_and_an_exit_makes_room),
     cmocka_unit_test(a_cost_is_so_many_permits),
-    cmocka_unit_test(a_key_is_kept_while_somebody_is_in_flight_and_forgotten_with_the_last),
+    cmocka_unit_test(a_key_is_kept_while_calls_are_in_flight_and_forgotten_with_the_last),
     cmocka_unit_test(more_than_is_in_flight_cannot_leave),
-    cmocka_unit_test(a_permit_that_nobody_returns_ends_with_its_lease),
-    cmocka_unit_test(a_permit_returned_after_its_lease_frees_nobody_elses),
-    cmocka_unit_test(leases_that_began_together_are_alike),
+    cmocka_unit_test(a_permit_that_is_not_returned_ends_with_its_lease),
+    cmocka_unit_test(a_permit_returned_after_its_lease_frees_no_other),
+    cmocka_unit_test(leases_that_began_together_are_equal),
     cmocka_unit_test(leases_are_in_order_whatever_the_clock_does),
     cmocka_unit_test(a_ring_of_leases_goes_round),
-    cmocka_unit_test(a_lower_limit_lets_nobody_in_until_enough_have_left),
+    cmocka_unit_test(a_lower_limit_lets_no_call_in_until_enough_have_left),
     cmocka_unit_test(another_lease_counts_from_the_time_of_entry),
-    cmocka_unit_test(who_does_not_say_waits_as_long_as_the_queue_would_have_it),
+    cmocka_unit_test(without_patience_a_call_waits_as_long_as_the_queue_says),
     cmocka_unit_test(a_signal_over_its_bound_refuses_and_one_at_it_does_not),
     cmocka_unit_test(calls_that_take_too_long_close_the_gate_for_a_second),
     cmocka_unit_test(the_last_second_is_remembered_when_all_have_left),
-    cmocka_unit_test(the_gate_counts_who_is_inside),
+    cmocka_unit_test(the_gate_counts_the_calls_inside),
     cmocka_unit_test(the_rate_of_entry_is_a_bucket_that_knows_when),
     cmocka_unit_test(another_rate_forgets_no_event_that_is_owed),
     cmocka_unit_test(it_is_a_token_bucket_at_the_rate_it_has),
@@ -512,7 +512,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(calls_from_before_it_fell_do_not_lower_it_again),
     cmocka_unit_test(calls_slower_than_the_target_are_bad_ones),
     cmocka_unit_test(good_seconds_raise_it_and_beyond_what_is_written_only_if_it_is_used),
-    cmocka_unit_test(what_was_learned_is_forgotten_when_nobody_calls),
+    cmocka_unit_test(what_was_learned_is_forgotten_when_no_calls_come),
     cmocka_unit_test(the_same_limit_changes_nothing),
     cmocka_unit_test(a_second_of_refusals_is_an_idle_one),
     cmocka_unit_test(an_empty_bucket_is_empty_at_a_lower_rate_and_not_in_debt),

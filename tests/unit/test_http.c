@@ -59,6 +59,13 @@ static void requests_are_read_however_they_are_cut(void **state)
         {"a query", "HEAD /a?k=%41+b&&c HTTP/1.1\r\n" H "\r\n",
          "HEAD used=40 method=4:HEAD path=2:/a query=10:k=%41+b&&c" HOST
          " body=0: param=1:k is=3:A b param=1:c is=0:\n"},
+        {"a query of UTF-8", "GET /a?k=\xe7\x94\xa8\xff&?\x80 HTTP/1.1\r\n" H "\r\n",
+         "GET used=38 method=3:GET path=2:/a query=9:k=\xe7\x94\xa8\xff&?\x80" HOST
+         " body=0: param=1:k is=4:\xe7\x94\xa8\xff param=2:?\x80 is=0:\n"},
+        {"in the absolute form, behind empty lines",
+         "\r\nGET http://w?\xc3\xbc HTTP/1.1\r\n" H "\r\n",
+         "GET used=39 method=3:GET path=1:/ query=2:\xc3\xbc" HOST
+         " body=0: param=2:\xc3\xbc is=0:\n"},
         {"a body of known length", "POST /p HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nabc",
          "POST used=51 method=4:POST path=2:/p query=0:" HOST
          " name=14:Content-Length value=1:3 body=3:abc\n"},
@@ -224,6 +231,15 @@ static void what_is_no_request_is_refused_with_its_status(void **state)
         {"another protocol", "GET / RTSP/1.0\r\n" H "\r\n", "bad 400"},
         {"two blanks", "GET  / HTTP/1.1\r\n" H "\r\n", "bad 400"},
         {"a byte that no target has", "GET /\x7f HTTP/1.1\r\n" H "\r\n", "bad 400"},
+        {"UTF-8 in a path", "GET /\xc3\xbc?k HTTP/1.1\r\n" H "\r\n", "bad 400"},
+        {"UTF-8 in a method", "\xc3\xbc /?k HTTP/1.1\r\n" H "\r\n", "bad 400"},
+        {"UTF-8 in a host", "GET http://\xc3\xbc/?k HTTP/1.1\r\n" H "\r\n", "bad 400"},
+        {"UTF-8 behind the target", "GET /?k \xc3\xbc HTTP/1.1\r\n" H "\r\n", "bad 400"},
+        {"UTF-8 in a name", "GET /?k HTTP/1.1\r\n" H "\xc3\xbc: ?\r\n\r\n", "bad 400"},
+        {"a control byte in a query", "GET /?k=\x01 HTTP/1.1\r\n" H "\r\n", "bad 400"},
+        {"DEL behind UTF-8 in a query", "GET /?\xc3\xbc\x7f HTTP/1.1\r\n" H "\r\n", "bad 400"},
+        {"a NUL's neighbour in a query", "GET /?\xc3\xbc\r HTTP/1.1\r\n" H "\r\n", "bad 400"},
+        {"a fragment of UTF-8", "GET /?a#\xc3\xbc HTTP/1.1\r\n" H "\r\n", "bad 400"},
         {"a fragment", "GET /a#b HTTP/1.1\r\n" H "\r\n", "bad 400"},
     };
 

@@ -28,8 +28,8 @@ static struct weir_limiter *limiter(const char *text)
     return l;
 }
 
-/* Born at T0: a limit of another algorithm is born when it comes into force. */
-static struct weir_limiter *limiter_born(const char *text)
+/* Created at T0: a limit of another algorithm is created when it comes into force. */
+static struct weir_limiter *limiter_created(const char *text)
 {
     const bool is_interval = strncmp(text, "min-interval", 12) == 0;
     struct weir_limiter *l = limiter(is_interval ? "1/s" : "min-interval 1s");
@@ -130,7 +130,7 @@ static void answers_are_those_of_the_algorithm(void **state)
 
         if (ROWS[i].limit) {
             weir_limiter_close(l);
-            l = limiter_born(ROWS[i].limit);
+            l = limiter_created(ROWS[i].limit);
         }
         print_message("  row %zu, %s\n", i, ROWS[i].limit ? ROWS[i].limit : "\"");
         first = peek_at(l, ROWS[i].cost, ROWS[i].patience_ns, ROWS[i].now_ns);
@@ -146,8 +146,8 @@ static void answers_are_those_of_the_algorithm(void **state)
 
 static void a_refusal_names_its_term(void **state)
 {
-    struct weir_limiter *l = limiter_born("100/s burst=50 + fixed-window 1/1m");
-    struct weir_limiter *one = limiter_born("1/s");
+    struct weir_limiter *l = limiter_created("100/s burst=50 + fixed-window 1/1m");
+    struct weir_limiter *one = limiter_created("1/s");
 
     (void)state;
     assert_int_equal(take_at(l, 1, 0, T0).which, -1);
@@ -165,7 +165,7 @@ static void what_is_given_back_can_be_taken_again(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof LIMITS / sizeof LIMITS[0]; i++) {
-        struct weir_limiter *l = limiter_born(LIMITS[i]);
+        struct weir_limiter *l = limiter_created(LIMITS[i]);
         int64_t back = -1;
 
         print_message("  %s\n", LIMITS[i]);
@@ -185,7 +185,7 @@ static void what_is_given_back_can_be_taken_again(void **state)
 
 static void the_last_reservation_can_be_cancelled(void **state)
 {
-    struct weir_limiter *l = limiter_born("pacer 10/s");
+    struct weir_limiter *l = limiter_created("pacer 10/s");
     int64_t back = -1;
 
     (void)state;
@@ -196,7 +196,7 @@ static void the_last_reservation_can_be_cancelled(void **state)
     assert_int_equal(back, 1);
     assert_int_equal(take_at(l, 1, WEIR_FOREVER, T0).wait_ns, 200 * MS);
     weir_limiter_close(l);
-    l = limiter_born("pacer 10/s + fixed-window 100/1m");
+    l = limiter_created("pacer 10/s + fixed-window 100/1m");
     assert_true(take_at(l, 1, WEIR_FOREVER, T0).allowed);
     assert_int_equal(weir_limiter_cancel_at(l, 1, T0, T0, &back), 0);
     assert_int_equal(back, 0); /* of several terms: weir_reserve knows how */
@@ -205,7 +205,7 @@ static void the_last_reservation_can_be_cancelled(void **state)
 
 static void arguments_out_of_range_are_refused_and_change_nothing(void **state)
 {
-    struct weir_limiter *l = limiter_born("100/s"), *none = NULL;
+    struct weir_limiter *l = limiter_created("100/s"), *none = NULL;
     struct weir_verdict v = {.limit = 77};
     struct weir_diag why;
     int64_t back = 77;
@@ -335,8 +335,8 @@ static void allow_says_what_take_says(void **state)
         char text[128];
 
         random_limit(&chance, text, sizeof text);
-        a = limiter_born(text);
-        b = limiter_born(text);
+        a = limiter_created(text);
+        b = limiter_created(text);
         for (int i = 0; i < 300; i++) {
             struct weir_verdict x, y;
             bool allowed;
@@ -363,7 +363,7 @@ static void allow_says_what_take_says(void **state)
 
 static void usage_stays_when_the_rate_changes(void **state)
 {
-    struct weir_limiter *l = limiter_born("token-bucket 10/s burst=10");
+    struct weir_limiter *l = limiter_created("token-bucket 10/s burst=10");
 
     (void)state;
     assert_true(take_at(l, 10, 0, T0).allowed);
@@ -385,7 +385,7 @@ static void usage_stays_when_terms_come_and_go(void **state)
         "10/s burst=10 + sliding-log 9/1m + 1/s",
         "10/s burst=10",
     };
-    struct weir_limiter *l = limiter_born(LIMITS[0]);
+    struct weir_limiter *l = limiter_created(LIMITS[0]);
 
     (void)state;
     assert_true(take_at(l, 8, 0, T0).allowed);
@@ -400,7 +400,7 @@ static void usage_stays_when_terms_come_and_go(void **state)
 
 static void another_algorithm_starts_fresh(void **state)
 {
-    struct weir_limiter *l = limiter_born("10/s burst=10");
+    struct weir_limiter *l = limiter_created("10/s burst=10");
 
     (void)state;
     assert_true(take_at(l, 10, 0, T0).allowed);
@@ -416,7 +416,7 @@ static void another_algorithm_starts_fresh(void **state)
 
 static void the_limit_in_force_changes_nothing(void **state)
 {
-    struct weir_limiter *l = limiter_born("token-bucket 10/s burst=10");
+    struct weir_limiter *l = limiter_created("token-bucket 10/s burst=10");
     const struct weir__revision *e = l->revision;
 
     (void)state;
@@ -488,7 +488,7 @@ static void threads_together_get_no_more_than_the_law_allows(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2 * sizeof ROWS / sizeof ROWS[0]; i++) {
-        struct limiter_crowd c = {.l = limiter_born(ROWS[i / 2].limit), .by_take = i % 2 == 1};
+        struct limiter_crowd c = {.l = limiter_created(ROWS[i / 2].limit), .by_take = i % 2 == 1};
 
         run_crowd(&c, ask_along);
         print_message("  %s: %lld\n", ROWS[i / 2].limit, (long long)c.granted);
@@ -514,7 +514,7 @@ static void nothing_is_lost_or_made_when_threads_give_back(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof LIMITS / sizeof LIMITS[0]; i++) {
-        struct limiter_crowd c = {.l = limiter_born(LIMITS[i])};
+        struct limiter_crowd c = {.l = limiter_created(LIMITS[i])};
 
         run_crowd(&c, take_and_return);
         assert_int_equal(peek_at(c.l, 0, 0, T0).remaining, 3);
@@ -547,7 +547,7 @@ static void *keep_changing(void *arg)
 
 static void a_limit_that_changes_under_load_forgets_nothing(void **state)
 {
-    struct limiter_crowd c = {.l = limiter_born("token-bucket 1000/s burst=10")};
+    struct limiter_crowd c = {.l = limiter_created("token-bucket 1000/s burst=10")};
     pthread_t changer;
 
     (void)state;
@@ -556,7 +556,7 @@ static void a_limit_that_changes_under_load_forgets_nothing(void **state)
     atomic_store(&c.over, true);
     assert_int_equal(pthread_join(changer, NULL), 0);
     print_message("  %lld granted under version %u\n", (long long)c.granted,
-                  c.l->revision->clause[0].meter.version);
+                  c.l->revision->term[0].meter.version);
     assert_in_range(c.granted, 1500, 1610);
     weir_limiter_close(c.l);
 }
@@ -607,8 +607,8 @@ static void a_pair_is_never_seen_half_swapped(void **state)
 
 static void a_child_goes_on_with_a_limiter_of_its_own(void **state)
 {
-    struct weir_limiter *l = limiter_born("sliding-log 5/1m");
-    struct weir_limiter *pair = limiter_born("1/s burst=5");
+    struct weir_limiter *l = limiter_created("sliding-log 5/1m");
+    struct weir_limiter *pair = limiter_created("1/s burst=5");
     pid_t child;
     int status;
 

@@ -13,6 +13,8 @@
 
 #include "engine/limiter/limiter.h"
 
+#include "../engine/listed.h"
+
 #define S  INT64_C(1000000000)
 #define MS INT64_C(1000000)
 /* Longer than any of this takes on a machine that has other things to do. */
@@ -52,13 +54,7 @@ static int64_t remaining(struct weir_limiter *l)
 
 static int waiters(struct weir_limiter *l)
 {
-    int n = 0;
-
-    (void)weir__lock_take(&l->waiters.lock, &weir__owner_process);
-    for (const struct weir__limiter_waiter *w = l->waiters.first; w; w = w->next)
-        n++;
-    weir__lock_drop(&l->waiters.lock);
-    return n;
+    return (int)listed_in(&l->waiters);
 }
 
 static void await_waiters(struct weir_limiter *l, int n)
@@ -212,7 +208,7 @@ static void serve_one(struct weir_limiter *l, _Atomic int *turn)
         (void)sched_yield();
 }
 
-static void those_who_came_first_are_served_first(void **state)
+static void callers_are_served_in_the_order_they_came(void **state)
 {
     static const char *const LIMITS[] = {"fixed-window 1/h", "sliding-log 1/h",
                                          "token-bucket 50/s + fixed-window 1/h"};
@@ -242,7 +238,7 @@ static void those_who_came_first_are_served_first(void **state)
 }
 
 /* The second would fit, and the first does not. */
-static void nobody_passes_those_who_came_first(void **state)
+static void no_caller_passes_earlier_ones(void **state)
 {
     struct weir_limiter *l = limiter("fixed-window 3/h");
     struct patient large, small;
@@ -336,7 +332,7 @@ static void a_signal_gives_back_what_was_reserved(void **state)
 {
     static const struct {
         const char *limit;
-        int64_t hours, left; /* once it is given back, and so many hours have passed */
+        int64_t hours, left; /* once it is given back, and these hours have passed */
     } ROWS[] = {
         {"token-bucket 1/h burst=1", 1, 1},
         {"pacer 1/h", 1, 1},
@@ -365,7 +361,7 @@ static void a_signal_gives_back_what_was_reserved(void **state)
     }
 }
 
-static void a_signal_takes_a_waiter_out_of_the_row(void **state)
+static void a_signal_takes_a_waiter_out_of_the_wait_list(void **state)
 {
     struct weir_limiter *l = limiter("fixed-window 1/h");
     struct patient first, second, third;
@@ -425,12 +421,12 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(waits_until_its_turn),
     cmocka_unit_test(what_is_hopeless_fails_at_once_and_takes_nothing),
     cmocka_unit_test(a_full_queue_is_waited_for),
-    cmocka_unit_test(those_who_came_first_are_served_first),
-    cmocka_unit_test(nobody_passes_those_who_came_first),
+    cmocka_unit_test(callers_are_served_in_the_order_they_came),
+    cmocka_unit_test(no_caller_passes_earlier_ones),
     cmocka_unit_test(the_next_is_woken_when_the_first_leaves),
     cmocka_unit_test(the_first_is_woken_when_things_get_better),
     cmocka_unit_test(a_signal_gives_back_what_was_reserved),
-    cmocka_unit_test(a_signal_takes_a_waiter_out_of_the_row),
+    cmocka_unit_test(a_signal_takes_a_waiter_out_of_the_wait_list),
     cmocka_unit_test(a_child_does_not_stand_behind_its_parents_waiters),
 };
 

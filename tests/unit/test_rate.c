@@ -48,10 +48,10 @@ static struct weir__meter meter_of(int64_t count, int64_t period_s, int64_t burs
 static struct weir_verdict take(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                                 int64_t now_ns)
 {
-    const struct weir__attempt ask = {.cost = cost, .now_ns = now_ns};
+    const struct weir__attempt attempt = {.cost = cost, .now_ns = now_ns};
     struct weir_verdict v;
 
-    weir__meter_take(m, s, &ask, &v);
+    weir__meter_take(m, s, &attempt, &v);
     return v;
 }
 
@@ -94,7 +94,7 @@ static void twice_the_rate_neither_forgets_nor_doubles_what_was_used(void **stat
     assert_int_equal(take(&ten, &s, 0, T0).remaining, 0);
 }
 
-/* Events owed under a meter, rounded up, by asking when the key is as good as new. */
+/* Events owed under a meter, rounded up, by asking when the key has fully recovered. */
 static double owed(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
 {
     return (double)take(m, s, 0, now_ns).reset_after_ns * (double)m->term.count /
@@ -179,7 +179,7 @@ static int64_t left_of(struct weir *w, struct weir_policy *p, int64_t cost)
     return v.allowed ? v.remaining : -1;
 }
 
-static void keys_outlive_the_handle_and_belong_to_the_word(void **state)
+static void keys_outlive_the_policy_and_belong_to_the_word(void **state)
 {
     struct weir *w;
     struct weir_policy *p, *other;
@@ -252,7 +252,7 @@ static void *wait_long(void *arg)
     return NULL;
 }
 
-static void equal_keys_of_two_limits_are_not_one_line(void **state)
+static void equal_keys_of_two_limits_do_not_wait_for_each_other(void **state)
 {
     struct rate_wait first = {0};
     struct weir_request other;
@@ -312,9 +312,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(rates_so_near_that_they_share_a_code_do_no_harm),
     cmocka_unit_test(a_state_that_names_no_rate_owes_its_whole_limit),
     cmocka_unit_test(a_text_reads_no_rate_out_of_a_strange_state),
-    cmocka_unit_test(keys_outlive_the_handle_and_belong_to_the_word),
+    cmocka_unit_test(keys_outlive_the_policy_and_belong_to_the_word),
     cmocka_unit_test(a_key_may_meet_many_rates),
     cmocka_unit_test(a_reset_under_one_limit_voids_nothing_under_another),
-    cmocka_unit_test(equal_keys_of_two_limits_are_not_one_line),
+    cmocka_unit_test(equal_keys_of_two_limits_do_not_wait_for_each_other),
 };
 RUN("rate", tests)

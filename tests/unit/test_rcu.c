@@ -94,7 +94,7 @@ static void wait_for_reader(struct reader_thread *g)
     finish(guest);
 }
 
-static void nobody_inside_is_not_waited_for(void **state)
+static void an_empty_section_is_not_waited_for(void **state)
 {
     (void)state;
     weir__rcu_synchronize();
@@ -209,6 +209,108 @@ static void after_fork_the_parents_threads_are_gone(void **state)
     finish(guest);
 }
 
+/* ---- Forks ----------------------------------------------------------------------------------- */
+
+static void *come_and_go(void *arg)
+{
+    struct reader_thread *g = arg;
+
+    while (!atomic_load(&g->may_go)) {
+        weir__rcu_enter();
+        atomic_store(&g->is_in, true);
+        weir__rcu_exit();
+    }
+    return NULL;
+}
+
+static void give_time(void)
+{
+    for (int i = 0; i < 1000; i++)
+        (void)sched_yield();
+}
+
+/* One reader has been inside before the fork; another is new. */
+static void no_reader_enters_during_a_fork(void **state)
+{
+    struct reader_thread known = {0}, new = {0};
+    pthread_t thread[2];
+
+    (void)state;
+    start(&thread[0], come_and_go, &known);
+    await(&known.is_in);
+    for (int i = 0; i < 100; i++) {
+        weir__rcu_stop();
+        atomic_store(&known.is_in, false);
+        if (i == 0)
+            start(&thread[1], come_and_go, &new);
+        give_time();
+        assert_false(atomic_load(&known.is_in) || (i == 0 && atomic_load(&new.is_in)));
+        weir__rcu_resume();
+        await(&known.is_in);
+        await(&new.is_in);
+    }
+    atomic_store(&known.may_go, true);
+    atomic_store(&new.may_go, true);
+    finish(thread[0]);
+    finish(thread[1]);
+}
+
+static void a_fork_waits_for_a_reader_inside(void **state)
+{
+    struct reader_thread g = {.depth = 2};
+    pthread_t guest, host;
+
+    (void)state;
+    start(&guest, read_inside, &g);
+    await(&g.is_in);
+    start(&host, let_go_in_a_while, &g);
+    weir__rcu_stop();
+    assert_true(atomic_load(&g.has_gone));
+    weir__rcu_resume();
+    finish(host);
+    finish(guest);
+}
+
+static void *enter_again(void *arg)
+{
+    struct reader_thread *g = arg;
+
+    weir__rcu_enter();
+    atomic_store(&g->is_in, true);
+    await(&g->may_go);
+    give_time(); /* the fork begins to wait */
+    weir__rcu_enter();
+    weir__rcu_exit();
+    atomic_store(&g->has_gone, true);
+    weir__rcu_exit();
+    return NULL;
+}
+
+static void a_reader_inside_may_enter_again_while_a_fork_waits(void **state)
+{
+    struct reader_thread g = {0};
+    pthread_t guest;
+
+    (void)state;
+    start(&guest, enter_again, &g);
+    await(&g.is_in);
+    atomic_store(&g.may_go, true);
+    weir__rcu_stop();
+    assert_true(atomic_load(&g.has_gone));
+    weir__rcu_resume();
+    finish(guest);
+}
+
+/* A program's own handlers of fork() may decide. */
+static void the_thread_that_forks_may_enter(void **state)
+{
+    (void)state;
+    weir__rcu_stop();
+    weir__rcu_enter();
+    weir__rcu_exit();
+    weir__rcu_resume();
+}
+
 /* ---- What it is for -------------------------------------------------------------------------- */
 
 #define SOUND  0x5eedU
@@ -268,12 +370,16 @@ static void what_was_replaced_is_not_seen_after_the_wait(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test(nobody_inside_is_not_waited_for),
+    cmocka_unit_test(an_empty_section_is_not_waited_for),
     cmocka_unit_test(a_reader_inside_is_waited_for),
     cmocka_unit_test(an_inner_exit_is_not_the_outer_one),
     cmocka_unit_test(a_record_goes_from_thread_to_thread),
     cmocka_unit_test(a_thread_that_died_inside_is_gone),
     cmocka_unit_test(after_fork_the_parents_threads_are_gone),
+    cmocka_unit_test(no_reader_enters_during_a_fork),
+    cmocka_unit_test(a_fork_waits_for_a_reader_inside),
+    cmocka_unit_test(a_reader_inside_may_enter_again_while_a_fork_waits),
+    cmocka_unit_test(the_thread_that_forks_may_enter),
     cmocka_unit_test(what_was_replaced_is_not_seen_after_the_wait),
     cmocka_unit_test(a_thread_without_a_record_is_waited_for_too),
 };

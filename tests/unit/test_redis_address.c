@@ -58,6 +58,28 @@ static void urls_say_where_and_how(void **state)
           .nodes = 65536,
           .prefix = "a-B_9.",
           .shown = "redis://cache:6379"}},
+        {"a password in a file",
+         "redis://cache?password-file=/run/a%20b&nodes=2",
+         {.host = "cache",
+          .nodes = 2,
+          .password_from = WEIR__PASSWORD_FILE,
+          .password_at = "/run/a b",
+          .shown = "redis://cache:6379"}},
+        {"a user whose password is in the environment",
+         "redis://app%40x@cache?password-env=_Redis2",
+         {.host = "cache",
+          .user = "app@x",
+          .password_from = WEIR__PASSWORD_ENV,
+          .password_at = "_Redis2",
+          .shown = "redis://cache:6379"}},
+        {"a socket and a password in a file",
+         "redis+unix:/r?password-file=/p&user=u",
+         {.local = true,
+          .host = "/r",
+          .user = "u",
+          .password_from = WEIR__PASSWORD_FILE,
+          .password_at = "/p",
+          .shown = "redis+unix:/r"}},
         {"options behind a database",
          "redis://cache/2147483647?timeout=1ms&nodes=1",
          {.host = "cache",
@@ -100,6 +122,8 @@ static void urls_say_where_and_how(void **state)
         assert_int_equal(a.db, is->db);
         assert_string_equal(a.user, is->user);
         assert_string_equal(a.password, is->password);
+        assert_int_equal(a.password_from, is->password_from);
+        assert_string_equal(a.password_at, is->password_at);
         assert_int_equal(a.timeout_ns, is->timeout_ns ? is->timeout_ns : 50 * MS);
         assert_int_equal(a.connections, is->connections ? is->connections : 1);
         assert_int_equal(a.nodes, is->nodes);
@@ -152,7 +176,8 @@ static void what_is_wrong_is_named_with_its_column(void **state)
         {"a password too long", "redis://:" TWO_FIVE6 TWO_FIVE6 "@cache", 10,
          "the password may have at most 511 bytes"},
         {"an option that is none", "redis://cache?tmeout=1s", 15,
-         "'tmeout' is no option: expected timeout, connections, nodes or prefix"},
+         "'tmeout' is no option: expected timeout, connections, nodes, prefix, password-file or "
+         "password-env"},
         {"an option of sockets", "redis://cache?db=1", 15, "'db' is no option"},
         {"an empty option", "redis://cache?", 15, "'' is no option"},
         {"an empty option at the end", "redis://cache?nodes=1&", 23, "'' is no option"},
@@ -180,7 +205,33 @@ static void what_is_wrong_is_named_with_its_column(void **state)
         {"a user of a socket without a password", "redis+unix:/r?user=u", 1,
          "a user needs a password"},
         {"all options of a socket", "redis+unix:/r?x=1", 15,
-         "expected timeout, connections, nodes, prefix, db, user or password"},
+         "expected timeout, connections, nodes, prefix, password-file, password-env, db, user or "
+         "password"},
+        {"a file beside a password", "redis://:x@cache?password-file=/p", 18,
+         "'password-file' is a second password: expected one in the URL, or password-file, or "
+         "password-env"},
+        {"a variable beside a password", "redis://u:x@cache?nodes=1&password-env=P", 27,
+         "'password-env' is a second password"},
+        {"a file and a variable", "redis://cache?password-env=P&password-file=/p", 30,
+         "'password-file' is a second password"},
+        {"a file twice", "redis://cache?password-file=/p&password-file=/p", 32,
+         "'password-file' is given twice"},
+        {"a password beside a file", "redis+unix:/r?password-file=/p&password=x", 32,
+         "'password' is a second password"},
+        {"a relative path of a file", "redis://cache?password-file=p", 29,
+         "'password-file' needs an absolute path"},
+        {"no path of a file", "redis://cache?password-file=", 29, "needs an absolute path"},
+        {"a path with a NUL", "redis://cache?password-file=/a%00", 31, "a NUL byte"},
+        {"a path of a file too long", "redis://cache?password-file=/" TWO_FIVE6 TWO_FIVE6, 29,
+         "the path of 'password-file' may have at most 511 bytes"},
+        {"a variable that is none", "redis://cache?password-env=A-B", 28,
+         "'password-env' needs the name of a variable"},
+        {"a variable that begins with a digit", "redis://cache?password-env=1A", 28,
+         "needs the name of a variable"},
+        {"no variable", "redis://cache?password-env=", 28, "needs the name of a variable"},
+        {"a user with a colon and a file", "redis://u:@cache?password-file=/p", 9,
+         "expected user:password"},
+        {"an '@' without a user", "redis://@cache?password-file=/p", 9, "expected user:password"},
     };
 
     (void)state;
@@ -201,7 +252,7 @@ static void what_is_wrong_is_named_with_its_column(void **state)
 }
 
 /* However it is misspelt. */
-static void no_message_tells_a_password(void **state)
+static void no_message_contains_a_password(void **state)
 {
     static const char *const URLS[] = {
         "redis://:hunter2@ca$he",
@@ -238,6 +289,13 @@ static void no_message_tells_a_password(void **state)
         "redis://cache/hunter2",
         "redis://[::1]hunter2",
         "redis+unix:/r?pass=hunter2",
+        "redis://cache?password-file=hunter2",
+        "redis://cache?password-env=hunter2!",
+        "redis://cache?password-fil=hunter2",
+        "redis://:hunter2@cache?password-file=/p",
+        "redis://hunter2@cache?password-file=p",
+        "redis+unix:/r?password=hunter2&password-env=P",
+        "redis+unix:/r?password-env=P&password=hunter2",
     };
 
     (void)state;
@@ -256,7 +314,7 @@ static void no_message_tells_a_password(void **state)
 static void any_bytes_are_borne(void **state)
 {
     static const char BYTES[] = "redis+unix:/@?&=%0aF[]:.~#\x01\xff";
-    uint64_t dice = 88172645463325252u;
+    uint64_t random_state = 88172645463325252u;
 
     (void)state;
     for (int i = 0; i < 300000; i++) {
@@ -268,10 +326,10 @@ static void any_bytes_are_borne(void **state)
         size_t len = (size_t)snprintf(url, sizeof url, "%s", BEGIN[i % 5]);
 
         for (int left = i % 23; left > 0; left--) {
-            dice ^= dice << 13;
-            dice ^= dice >> 7;
-            dice ^= dice << 17;
-            url[len++] = BYTES[dice % (sizeof BYTES - 1)];
+            random_state ^= random_state << 13;
+            random_state ^= random_state >> 7;
+            random_state ^= random_state << 17;
+            url[len++] = BYTES[random_state % (sizeof BYTES - 1)];
         }
         url[len] = '\0';
         if (weir__address_parse(&a, url, &why) == 0) {
@@ -284,7 +342,7 @@ static void any_bytes_are_borne(void **state)
 }
 
 /* Debian 12's hiredis has none. */
-static void tls_is_there_or_is_told_of(void **state)
+static void tls_works_or_an_error_says_why_not(void **state)
 {
     struct weir__address a;
     struct weir_diag why = {0};
@@ -301,9 +359,9 @@ static void tls_is_there_or_is_told_of(void **state)
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(urls_say_where_and_how),
     cmocka_unit_test(what_is_wrong_is_named_with_its_column),
-    cmocka_unit_test(no_message_tells_a_password),
+    cmocka_unit_test(no_message_contains_a_password),
     cmocka_unit_test(any_bytes_are_borne),
-    cmocka_unit_test(tls_is_there_or_is_told_of),
+    cmocka_unit_test(tls_works_or_an_error_says_why_not),
 };
 
 RUN("remote address", TESTS)

@@ -1,5 +1,5 @@
-/* Whether a store is there: one failure turns all away, probes bring them back, and the log is
- * told. */
+/* Whether a store is up: one failure makes it down for all callers, a probe brings it back, and
+ * both are logged. */
 #include "check.h"
 
 #include <pthread.h>
@@ -68,7 +68,7 @@ static int64_t await_probe(struct health_fixture *b)
     return b->now_ns - from_ns;
 }
 
-static void one_failure_turns_everybody_away(void **state)
+static void one_failure_makes_the_store_down_for_every_caller(void **state)
 {
     struct health_fixture b;
     int64_t next_ns;
@@ -82,7 +82,7 @@ static void one_failure_turns_everybody_away(void **state)
     assert_int_equal(b.lines, 1);
     assert_string_equal(b.line[0], "redis://10.0.0.5:6379 is down: no answer in 50 ms; limits fall "
                                    "back (local: 1/3 each)");
-    weir__health_failed(&b.h, "no answer in 50 ms"); /* who was on its way */
+    weir__health_failed(&b.h, "no answer in 50 ms"); /* a command that was on its way */
     assert_int_equal(b.lines, 1);
     assert_int_equal(atomic_load(&b.h.outages), 1);
     assert_int_equal(atomic_load(&b.h.failures), 2);
@@ -151,7 +151,7 @@ static int64_t go_and_return(struct health_fixture *b, const char *why)
     return took_ns;
 }
 
-static void who_refuses_again_is_left_alone_ever_longer(void **state)
+static void a_store_that_fails_again_is_left_alone_ever_longer(void **state)
 {
     static const int64_t WAITS[] = {100 * MS, 400 * MS, 1600 * MS, 6400 * MS, 10 * S, 10 * S};
     struct health_fixture b;
@@ -175,7 +175,7 @@ static void who_refuses_again_is_left_alone_ever_longer(void **state)
 }
 
 /* Probes after the rest are as often as any. */
-static void who_was_left_alone_is_probed_as_any_other(void **state)
+static void a_store_left_alone_is_probed_as_any_other(void **state)
 {
     struct health_fixture b;
 
@@ -191,7 +191,7 @@ static void who_was_left_alone_is_probed_as_any_other(void **state)
     weir__health_close(&b.h);
 }
 
-static void a_new_reason_is_told_but_not_all_the_time(void **state)
+static void a_new_reason_is_logged_but_not_every_time(void **state)
 {
     struct health_fixture b;
 
@@ -217,7 +217,7 @@ static void a_new_reason_is_told_but_not_all_the_time(void **state)
     weir__health_close(&b.h);
 }
 
-static void how_long_it_was_away_reads_well(void **state)
+static void the_length_of_an_outage_reads_well(void **state)
 {
     static const struct {
         int64_t ns;
@@ -244,7 +244,7 @@ static void how_long_it_was_away_reads_well(void **state)
     }
 }
 
-static void a_lone_node_has_all_of_it_and_nobody_need_listen(void **state)
+static void a_lone_node_has_all_of_it_and_needs_no_listener(void **state)
 {
     struct health_fixture b;
 
@@ -313,7 +313,7 @@ static void *fail_often(void *arg)
     return NULL;
 }
 
-static void of_many_who_fail_at_once_one_says_so(void **state)
+static void of_many_failures_at_once_one_is_logged(void **state)
 {
     const struct weir_log log = {count_line, NULL};
     struct weir__health h;
@@ -332,17 +332,17 @@ static void of_many_who_fail_at_once_one_says_so(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test(one_failure_turns_everybody_away),
+    cmocka_unit_test(one_failure_makes_the_store_down_for_every_caller),
     cmocka_unit_test(probes_go_out_one_by_one_and_ever_less_often),
     cmocka_unit_test(a_good_probe_brings_it_back_and_the_next_time_begins_anew),
-    cmocka_unit_test(who_refuses_again_is_left_alone_ever_longer),
-    cmocka_unit_test(who_was_left_alone_is_probed_as_any_other),
-    cmocka_unit_test(a_new_reason_is_told_but_not_all_the_time),
-    cmocka_unit_test(how_long_it_was_away_reads_well),
-    cmocka_unit_test(a_lone_node_has_all_of_it_and_nobody_need_listen),
+    cmocka_unit_test(a_store_that_fails_again_is_left_alone_ever_longer),
+    cmocka_unit_test(a_store_left_alone_is_probed_as_any_other),
+    cmocka_unit_test(a_new_reason_is_logged_but_not_every_time),
+    cmocka_unit_test(the_length_of_an_outage_reads_well),
+    cmocka_unit_test(a_lone_node_has_all_of_it_and_needs_no_listener),
     cmocka_unit_test(a_long_reason_is_cut),
     cmocka_unit_test(a_child_looks_for_itself),
-    cmocka_unit_test(of_many_who_fail_at_once_one_says_so),
+    cmocka_unit_test(of_many_failures_at_once_one_is_logged),
 };
 
 RUN("remote health", TESTS)

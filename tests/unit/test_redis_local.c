@@ -154,7 +154,7 @@ static void a_limit_that_denies_refuses_and_one_that_allows_counts_nothing(void 
     assert_int_equal(v.reason, WEIR_FALLBACK);
     assert_int_equal(v.which, -1);
     assert_int_equal(v.limit, 5);
-    assert_int_equal(v.remaining, 5); /* who heeds it must not stop: all is granted */
+    assert_int_equal(v.remaining, 5); /* a caller that heeds it need not stop: all is granted */
     assert_false(weir__local_has_backlog(l, at()));
     assert_int_equal(drain_backlog(l, allows, "k", NULL), 0);
     weir__local_close(l);
@@ -255,7 +255,7 @@ static void a_reset_forgets_what_was_granted_and_what_is_owed(void **state)
     weir__local_close(l);
 }
 
-static void what_it_holds_is_told(void **state)
+static void the_keys_it_holds_are_counted(void **state)
 {
     struct weir__local *l = open_node(1);
     struct weir__local_limit *limit = limit_of(l, "2/s");
@@ -272,36 +272,36 @@ static void what_it_holds_is_told(void **state)
 
 /* ---- Entering, reserving ------------------------------------------------------------------- */
 
-static void who_enters_here_leaves_here(void **state)
+static void a_local_entry_is_left_locally(void **state)
 {
     struct weir__local *l = open_node(2);
     struct weir__local_limit *limit =
         limit_of(l, "100/s fallback=allow + concurrency 4 queue=2 lease=1m");
     const struct weir_request rq = ask_for("k", 2);
     struct weir_ticket first, second = {.n = 99};
-    struct weir__receipt memo = {.ticket = &first};
+    struct weir__receipt receipt = {.ticket = &first};
     struct weir_verdict v;
 
     (void)state;
-    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &memo, &v), 0);
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &receipt, &v), 0);
     assert_true(v.allowed);
     assert_int_equal(first.n, 1);
-    memo.ticket = &second;
-    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &memo, &v), 0);
+    receipt.ticket = &second;
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &receipt, &v), 0);
     assert_false(v.allowed);
     assert_int_equal(v.which, 1);
-    assert_true(memo.full); /* it may be waited for */
-    assert_int_equal(memo.line.room, 1);
-    assert_int_equal(memo.line.term, 1);
+    assert_true(receipt.full); /* it may be waited for */
+    assert_int_equal(receipt.wait.room, 1);
+    assert_int_equal(receipt.wait.term, 1);
     assert_int_equal(second.n, 99);
     assert_int_equal(drain_backlog(l, limit, "k", NULL), 0); /* permits are no debts */
     assert_int_equal(weir__local_exit(l, &first, WEIR_SUCCESS, at()), 0);
     assert_int_equal(first.n, 0);
-    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER_ALL, at(), &memo, &v), 0);
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER_ALL, at(), &receipt, &v), 0);
     assert_true(v.allowed);
     assert_int_equal(weir__local_exit(l, &second, WEIR_SUCCESS, at()), 0);
     define(l, &limit, "concurrency 4 lease=1m fallback=allow");
-    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &memo, &v), 0);
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &receipt, &v), 0);
     assert_true(v.allowed);
     assert_int_equal(second.n, 0); /* no node counts it */
     weir__local_close(l);
@@ -313,14 +313,14 @@ static void a_reservation_made_here_is_cancelled_here(void **state)
     struct weir__local_limit *limit = limit_of(l, "pacer 2/s");
     struct weir_request rq = ask_for("k", 1);
     struct weir_reservation r;
-    struct weir__receipt memo = {.reservation = &r};
+    struct weir__receipt receipt = {.reservation = &r};
     struct weir_verdict v;
     int64_t back = -1;
 
     (void)state;
     assert_true(take(l, limit, "k", 1).allowed);
     rq.patience_ns = WEIR_FOREVER;
-    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__TAKE_ALL, at(), &memo, &v), 0);
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__TAKE_ALL, at(), &receipt, &v), 0);
     assert_true(v.allowed);
     assert_int_equal(v.wait_ns, S);
     assert_int_equal(weir__local_cancel(l, &r, at(), &back), 0);
@@ -328,7 +328,7 @@ static void a_reservation_made_here_is_cancelled_here(void **state)
     assert_int_equal(drain_backlog(l, limit, "k", NULL), 1); /* nor is it owed */
     assert_int_equal(take(l, limit, "k", 1).wait_ns, S);     /* its turn is the next one's */
     define(l, &limit, "pacer 2/s fallback=deny");
-    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__TAKE_ALL, at(), &memo, &v), 0);
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__TAKE_ALL, at(), &receipt, &v), 0);
     assert_false(v.allowed);
     assert_int_equal(r.n, 0);
     weir__local_close(l);
@@ -343,13 +343,14 @@ static void many_terms_are_reserved_too(void **state)
         limit_of(l, "10/s + 20/s + 30/s + 40/s + 50/s + 60/s + 70/s + 80/s + 90/s");
     const struct weir_request rq = ask_for("k", 1);
     struct weir_reservation r;
-    struct weir__receipt memo = {.reservation = &r};
+    struct weir__receipt receipt = {.reservation = &r};
     struct weir_verdict v;
     int64_t back;
 
     (void)state;
     for (int i = 0; i < 6; i++)
-        assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__TAKE_ALL, at(), &memo, &v), 0);
+        assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__TAKE_ALL, at(), &receipt, &v),
+                         0);
     assert_false(v.allowed);
     assert_int_equal(v.which, 0); /* the request */
     assert_int_equal(drain_backlog(l, limit, "k", NULL), 5);
@@ -402,7 +403,7 @@ static void another_limit_is_a_live_change_too(void **state)
     weir__local_close(l);
 }
 
-static void a_keys_own_limit_has_a_share_too(void **state)
+static void an_override_has_a_share_too(void **state)
 {
     struct weir__local *l = open_node(2);
     struct weir__local_limit *limit = limit_of(l, "token-bucket 10/s burst=10");
@@ -496,8 +497,8 @@ static const struct {
     {"token-bucket 3/s burst=20", 7, 0, 7},
     {"token-bucket 3/s burst=20", 7, 1, 7},
     {"leaky-bucket 10/s capacity=20 delay=4", 7, 0, 7},
-    {"pacer 10/s slack=9", 5, 0, 5}, /* born long ago */
-    {"pacer 10/s slack=9", 9, 0, 9}, /* of whom four wait */
+    {"pacer 10/s slack=9", 5, 0, 5}, /* created long ago */
+    {"pacer 10/s slack=9", 9, 0, 9}, /* of which four wait */
     {"smooth-bursty 10/s max-burst=2s", 7, 0, 7},
     {"smooth-warmup 10/s warmup=1ms cold=1", 3, 0, 3},
     {"min-interval 100ms", 1, 1, 1},
@@ -532,7 +533,7 @@ static void what_was_granted_here_and_still_counts_is_owed_once(void **state)
                      OWED[i].after_ns, back[0]);
         assert_int_equal(drain_backlog(l, limit, "k", back), 0);
         assert_int_equal(back[0], 0);
-        /* The share is not granted anew by it. */
+        /* It does not grant the share again. */
         assert_int_equal(left(l, limit, "k"), remaining);
         weir__local_close(l);
     }
@@ -587,12 +588,12 @@ static void rates_beside_permits_are_owed(void **state)
     struct weir__local_limit *limit = limit_of(l, "concurrency 20 lease=1m + fixed-window 20/m");
     const struct weir_request rq = ask_for("k", 3);
     struct weir_ticket t;
-    struct weir__receipt memo = {.ticket = &t};
+    struct weir__receipt receipt = {.ticket = &t};
     int64_t back[WEIR_TERMS_MAX];
     struct weir_verdict v;
 
     (void)state;
-    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &memo, &v), 0);
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &receipt, &v), 0);
     assert_true(v.allowed);
     assert_int_equal(drain_backlog(l, limit, "k", back), 3);
     assert_int_equal(back[0], 0);
@@ -601,7 +602,7 @@ static void rates_beside_permits_are_owed(void **state)
     weir__local_close(l);
 }
 
-static void nothing_is_owed_once_all_is_as_good_as_new(void **state)
+static void nothing_is_owed_once_all_keys_have_recovered(void **state)
 {
     struct weir__local *l = open_node(1);
     struct weir__local_limit *limit = limit_of(l, "10/s");
@@ -634,14 +635,14 @@ struct share_trial {
 
 static struct weir_verdict take_there(struct share_trial *t, int64_t cost)
 {
-    const struct weir__attempt ask = {.cost = cost, .now_ns = clock_ns};
+    const struct weir__attempt attempt = {.cost = cost, .now_ns = clock_ns};
     struct weir_verdict v;
 
-    weir__meter_take(&t->store, t->state, &ask, &v);
+    weir__meter_take(&t->store, t->state, &attempt, &v);
     return v;
 }
 
-/* As the script does it: as much as is there. */
+/* As the script does it: as much as is left. */
 static void drain_to(struct share_trial *t, int node)
 {
     const int64_t owed = drain_backlog(t->node[node], t->limit[node], "k", NULL);
@@ -693,7 +694,7 @@ static void run_trial(struct share_trial *t, const char *text, int64_t step_ns)
 
 /* Any nodes cut off at any time, however often: no interval holds more than the whole and the
  * shares of all, which is twice the limit. */
-static void a_store_that_comes_and_goes_mints_nothing(void **state)
+static void a_store_that_flaps_grants_nothing_extra(void **state)
 {
     struct share_trial *t = malloc(sizeof *t);
 
@@ -716,9 +717,9 @@ static void a_store_that_comes_and_goes_mints_nothing(void **state)
     free(t);
 }
 
-/* What all nodes granted while the store was away is paid in: then they share what is left of
+/* What all nodes granted while the store was down is drained: then they share what is left of
  * it. */
-static void when_all_are_back_there_is_no_second_burst(void **state)
+static void no_second_burst_when_all_nodes_are_back(void **state)
 {
     struct share_trial *t = calloc(1, sizeof *t);
     const struct weir_limit whole = parse("fixed-window 30/m");
@@ -779,7 +780,7 @@ static void *take_often(void *arg)
     return NULL;
 }
 
-static void limits_may_change_under_those_who_decide(void **state)
+static void limits_may_change_while_threads_decide(void **state)
 {
     static const char *const TEXTS[] = {"1000/s", "1000/s fallback=deny", "1000/s fallback=allow",
                                         "500/s + fixed-window 1000/m"};
@@ -811,23 +812,23 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(peeks_are_not_counted_and_charge_nothing),
     cmocka_unit_test(keys_of_two_limits_are_two),
     cmocka_unit_test(a_reset_forgets_what_was_granted_and_what_is_owed),
-    cmocka_unit_test(what_it_holds_is_told),
-    cmocka_unit_test(who_enters_here_leaves_here),
+    cmocka_unit_test(the_keys_it_holds_are_counted),
+    cmocka_unit_test(a_local_entry_is_left_locally),
     cmocka_unit_test(a_reservation_made_here_is_cancelled_here),
     cmocka_unit_test(many_terms_are_reserved_too),
     cmocka_unit_test(another_number_of_nodes_is_a_live_change),
     cmocka_unit_test(another_limit_is_a_live_change_too),
-    cmocka_unit_test(a_keys_own_limit_has_a_share_too),
+    cmocka_unit_test(an_override_has_a_share_too),
     cmocka_unit_test(limits_that_no_store_lists_share_the_keys_of_their_scope),
     cmocka_unit_test(buckets_of_many_rates_may_share_a_scope),
     cmocka_unit_test(what_was_granted_here_and_still_counts_is_owed_once),
     cmocka_unit_test(what_could_not_be_paid_is_owed_again),
     cmocka_unit_test(terms_owe_each_for_itself),
     cmocka_unit_test(rates_beside_permits_are_owed),
-    cmocka_unit_test(nothing_is_owed_once_all_is_as_good_as_new),
-    cmocka_unit_test(a_store_that_comes_and_goes_mints_nothing),
-    cmocka_unit_test(when_all_are_back_there_is_no_second_burst),
-    cmocka_unit_test(limits_may_change_under_those_who_decide),
+    cmocka_unit_test(nothing_is_owed_once_all_keys_have_recovered),
+    cmocka_unit_test(a_store_that_flaps_grants_nothing_extra),
+    cmocka_unit_test(no_second_burst_when_all_nodes_are_back),
+    cmocka_unit_test(limits_may_change_while_threads_decide),
 };
 
 RUN("remote local", TESTS)

@@ -66,6 +66,8 @@ static void plans_say_what_they_need(void **state)
         {"pacer 10/s slack=1", 1, false, true, WEIR_FOREVER, "0p"},
         {"smooth-bursty 10/s", 1, false, true, WEIR_FOREVER, "0s"},
         {"min-interval 10ms", 1, false, false, 0, "0i"},
+        {"unlimited", 2, false, false, 0, "0a"},
+        {"10/s + 0/s", 3, false, false, 0, "1z"},
         {"smooth-warmup 2/s warmup=4s", 8, false, false, WEIR_FOREVER, "0u"},
         {"fixed-window 10/day", 2, false, false, 0, "0f"},
         {"sliding-window 10/m", 2, false, false, 0, "0w10"},
@@ -153,26 +155,26 @@ static void no_number_needs_more_than_its_room(void **state)
     for (int verb = WEIR__PLAN_TAKE; verb <= WEIR__PLAN_DRAIN; verb++)
         for (int n = 1; n <= 3; n++)
             for (int ticket = 0; ticket < 2; ticket++) {
-                struct weir__plan_request ask = ask_of(part, n);
-                const size_t room = weir__plan_encoded_size(&ask) + (ticket ? 10 : 0);
+                struct weir__plan_request request = ask_of(part, n);
+                const size_t room = weir__plan_encoded_size(&request) + (ticket ? 10 : 0);
                 char *whole = malloc(room), *less = malloc(room);
                 unsigned mask = 0;
                 int terms = 0;
 
-                ask.verb = (enum weir__plan_verb)verb;
-                ask.ticket = (struct weir__slice){ticket ? "node" : NULL, ticket ? 4 : 0};
-                assert_int_equal(weir__plan_encoded_size(&ask), room);
-                assert_int_equal(weir__plan_encode(&ask, whole, room, &mask, &terms), room);
+                request.verb = (enum weir__plan_verb)verb;
+                request.ticket = (struct weir__slice){ticket ? "node" : NULL, ticket ? 4 : 0};
+                assert_int_equal(weir__plan_encoded_size(&request), room);
+                assert_int_equal(weir__plan_encode(&request, whole, room, &mask, &terms), room);
                 assert_memory_equal(whole + room - 2, "\r\n", 2);
                 assert_int_equal(terms, n == 1 ? 3 : n == 2 ? 4 : 6);
                 assert_int_equal(mask, n == 1 ? 21 : 23);
                 for (size_t cap = 0; cap < room; cap++) {
                     char *tight = malloc(cap + 1);
 
-                    assert_int_equal(weir__plan_encode(&ask, tight, cap, &mask, &terms), room);
+                    assert_int_equal(weir__plan_encode(&request, tight, cap, &mask, &terms), room);
                     free(tight);
                 }
-                assert_int_equal(weir__plan_encode(&ask, less, room, &mask, &terms), room);
+                assert_int_equal(weir__plan_encode(&request, less, room, &mask, &terms), room);
                 assert_memory_equal(whole, less, room);
                 free(whole);
                 free(less);
@@ -186,40 +188,40 @@ static void an_exit_names_its_permits_alone(void **state)
     struct weir__plan *plan = plan_of("10/s + concurrency 5 lease=1s");
     const struct weir__plan_part part = {
         .plan = plan, .scope = {"s", 1}, .key = {"k", 1}, .cost = 1, .only = 2};
-    struct weir__plan_request ask = ask_of(&part, 1);
+    struct weir__plan_request request = ask_of(&part, 1);
     char out[512];
     unsigned mask;
     int terms;
     size_t len;
 
     (void)state;
-    ask.verb = WEIR__PLAN_REFUND;
-    ask.ticket = weir__slice_of("me");
-    len = weir__plan_encode(&ask, out, sizeof out, &mask, &terms);
+    request.verb = WEIR__PLAN_REFUND;
+    request.ticket = weir__slice_of("me");
+    len = weir__plan_encode(&request, out, sizeof out, &mask, &terms);
     assert_true(len < sizeof out);
     assert_int_equal(terms, 1);
     assert_int_equal(mask, 16);
     assert_memory_equal(out, "*6\r\n$7\r\nEVALSHA\r\n$40\r\n", 22);
     assert_memory_equal(out + 22, weir__scripts[16].sha, 40);
-    assert_memory_equal(out + 62, "\r\n$1\r\n1\r\n$13\r\nweir:{s:k}:1n\r\n$104\r\n", 35);
+    assert_memory_equal(out + 62, "\r\n$1\r\n1\r\n$15\r\nweir:1:{s:k}:1n\r\n$104\r\n", 37);
     assert_memory_equal(out + len - 10, "\r\n$2\r\nme\r\n", 10);
     weir__plan_close(plan);
 }
 
 static void a_reset_deletes_the_keys_of_all_terms(void **state)
 {
-    static const char SENT[] = "*3\r\n$3\r\nDEL\r\n$19\r\nweir:{a%3Ab:k}1}:0t\r\n"
-                               "$20\r\nweir:{a%3Ab:k}1}:1l5\r\n";
+    static const char SENT[] = "*3\r\n$3\r\nDEL\r\n$21\r\nweir:1:{a%3Ab:k}1}:0t\r\n"
+                               "$22\r\nweir:1:{a%3Ab:k}1}:1l5\r\n";
     struct weir__plan *plan = plan_of("10/s + sliding-log 5/m");
     struct weir__plan_part part = {.plan = plan, .key = {"k}1", 3}};
-    const struct weir__plan_request ask = ask_of(&part, 1);
+    const struct weir__plan_request request = ask_of(&part, 1);
     char scope[16], out[128] = "";
 
     (void)state;
     part.scope = (struct weir__slice){scope, weir__scope_encode("a:b", 3, scope, sizeof scope)};
-    assert_int_equal(weir__plan_encode_reset(&ask, out, sizeof SENT - 2), sizeof SENT - 1);
+    assert_int_equal(weir__plan_encode_reset(&request, out, sizeof SENT - 2), sizeof SENT - 1);
     assert_int_equal(out[0], '\0');
-    assert_int_equal(weir__plan_encode_reset(&ask, out, sizeof SENT - 1), sizeof SENT - 1);
+    assert_int_equal(weir__plan_encode_reset(&request, out, sizeof SENT - 1), sizeof SENT - 1);
     assert_memory_equal(out, SENT, sizeof SENT - 1);
     weir__plan_close(plan);
 }
@@ -286,8 +288,8 @@ static void no_two_scopes_and_keys_are_one(void **state)
                     .scope = {scope, weir__scope_encode(raw, raw_len, scope, sizeof scope)},
                     .key = {bytes, key_len},
                     .only = only};
-                const struct weir__plan_request ask = ask_of(&part, 1);
-                const size_t len = weir__plan_encode_reset(&ask, out, sizeof out - 1);
+                const struct weir__plan_request request = ask_of(&part, 1);
+                const size_t len = weir__plan_encode_reset(&request, out, sizeof out - 1);
                 const char *tag;
 
                 out[len] = '\0';
@@ -339,12 +341,13 @@ static void what_is_no_reply_is_no_verdict(void **state)
         int at;
         int64_t value;
     } ROWS[] = {
-        {"neither yes nor no", 0, 2},      {"less than no", 0, -1},
-        {"no reason of ours", 1, 9},       {"a reason below none", 1, -1},
-        {"a grant that names one", 2, 0},  {"a limit below 0", 3, -1},
-        {"less than nothing left", 4, -5}, {"a wait below 0", 5, -1},
-        {"a retry below never", 6, -2},    {"a reset below 0", 7, -1},
-        {"a time before time", 8, -1},     {"an act time below never", 10, -2},
+        {"neither yes nor no", 0, 2},         {"less than no", 0, -1},
+        {"no reason of ours", 1, 9},          {"a reason below none", 1, -1},
+        {"a grant that names one", 2, 0},     {"a limit below 0", 3, -1},
+        {"less than nothing left", 4, -5},    {"a wait below 0", 5, -1},
+        {"a retry below never", 6, -2},       {"a reset below 0", 7, -1},
+        {"a time before time", 8, -1},        {"an act time below never", 10, -2},
+        {"a shadow without a reason", 2, -2},
     };
     const int64_t good[] = {1, 0, -1, 20, 19, 3, 0, 1000, 77, 80, -1};
     int64_t acts[2] = {5, 5}, now = 5;
@@ -367,11 +370,16 @@ static void what_is_no_reply_is_no_verdict(void **state)
     {
         const int64_t no_reason[] = {0, 0, 0, 1, 1, 0, 1, 1, 1},
                       no_term[] = {0, 1, -1, 1, 1, 0, 1, 1, 1},
-                      third[] = {0, 1, 2, 1, 1, 0, 1, 1, 1};
+                      third[] = {0, 1, 2, 1, 1, 0, 1, 1, 1},
+                      shadow[] = {1, 1, -3, 1, 1, 0, 1, 1, 1},
+                      third_shadow[] = {1, 1, -4, 1, 1, 0, 1, 1, 1};
 
         assert_false(weir__plan_decode(no_reason, 9, 2, true, &v, NULL, NULL));
         assert_false(weir__plan_decode(no_term, 9, 2, true, &v, NULL, NULL));
         assert_false(weir__plan_decode(third, 9, 2, true, &v, NULL, NULL));
+        assert_false(weir__plan_decode(third_shadow, 9, 2, false, &v, NULL, NULL));
+        assert_true(weir__plan_decode(shadow, 9, 2, false, &v, NULL, NULL));
+        assert_true(v.allowed && v.reason == WEIR_LIMITED && v.which == -1 && v.shadow == 2);
     }
 }
 

@@ -183,9 +183,9 @@ static void a_share_is_a_limit_like_any_other(void **state)
 
 static void open_fleet(struct fleet *f)
 {
-    static const int64_t births[] = {0, WEIR__NS_PER_S, INT64_C(1700000000123456789)};
+    static const int64_t creations[] = {0, WEIR__NS_PER_S, INT64_C(1700000000123456789)};
 
-    f->created_ns = f->now_ns = prop_pick(&f->rng, births, 3);
+    f->created_ns = f->now_ns = prop_pick(&f->rng, creations, 3);
     weir__meter_init(&f->meter, &f->share.term[0], f->created_ns);
     for (int64_t i = 0; i < f->nodes; i++) {
         f->state[i] = calloc(1, weir__meter_state_size(&f->meter));
@@ -235,12 +235,12 @@ static int64_t edge_of(const struct weir_term *t, int64_t now_ns)
 static void take(struct fleet *f)
 {
     const int node = (int)prop_range(&f->rng, 0, f->nodes - 1);
-    const struct weir__attempt ask = {
+    const struct weir__attempt attempt = {
         .cost = cost_of(f), .now_ns = f->now_ns, .edge_ns = edge_of(&f->share.term[0], f->now_ns)};
 
-    weir__meter_take(&f->meter, f->state[node], &ask, &f->last);
+    weir__meter_take(&f->meter, f->state[node], &attempt, &f->last);
     if (f->last.allowed)
-        f->event[f->n++] = (struct granted){f->now_ns, ask.cost, ask.edge_ns, node};
+        f->event[f->n++] = (struct granted){f->now_ns, attempt.cost, attempt.edge_ns, node};
 }
 
 /* The sum from the i-th to the j-th event; of each node but its last one, if that is not paid for
@@ -359,6 +359,8 @@ static void check_whole(const struct fleet *f)
     case WEIR_SLIDING_WINDOW:
     case WEIR_SLIDING_COUNTER:
     case WEIR_SLIDING_LOG: check_windows(f); return;
+    case WEIR_UNLIMITED:
+    case WEIR_ZERO: assert_memory_equal(t, &f->share.term[0], sizeof *t); return;
     case WEIR__GUARDS: return;
     }
 }
@@ -384,7 +386,7 @@ static void all_shares_together_keep_the_law_of_the_whole(void **state)
     assert_true(granted > CASES * PROP_ALGORITHMS * 5); /* there was something to be checked */
 }
 
-static void permits_of_all_nodes_are_no_more_than_there_are(void **state)
+static void permits_of_all_nodes_do_not_exceed_the_limit(void **state)
 {
     (void)state;
     for (int64_t count = 1; count <= 40; count++)
@@ -403,6 +405,6 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_share_is_the_limit_divided),
     cmocka_unit_test(a_share_is_a_limit_like_any_other),
     cmocka_unit_test(all_shares_together_keep_the_law_of_the_whole),
-    cmocka_unit_test(permits_of_all_nodes_are_no_more_than_there_are),
+    cmocka_unit_test(permits_of_all_nodes_do_not_exceed_the_limit),
 };
 RUN("remote share", TESTS)

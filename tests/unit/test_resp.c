@@ -23,6 +23,8 @@ static const struct command_row {
      TEXT("*5\r\n$11\r\nCL.THROTTLE\r\n$6\r\nuser:1\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n"), 5,
      TEXT("CL.THROTTLE|user:1|15|30|60")},
     {"an empty array is no command", TEXT("*0\r\n"), 0, TEXT("")},
+    {"nor is one of -1 words", TEXT("*-1\r\n"), 0, TEXT("")},
+    {"nor one of -1024", TEXT("*-1024\r\n"), 0, TEXT("")},
     {"an empty word", TEXT("*2\r\n$4\r\nECHO\r\n$0\r\n\r\n"), 2, TEXT("ECHO|")},
     {"NULs, line ends and bytes that are no UTF-8 within a word",
      TEXT("*2\r\n$4\r\nECHO\r\n$6\r\na\0\r\n\xff\xfe\r\n"), 2, TEXT("ECHO|a\0\r\n\xff\xfe")},
@@ -65,7 +67,10 @@ static const struct refusal_row {
 #define MULTIBULK "invalid multibulk length"
 #define BULK      "invalid bulk length"
 #define INTEGER   "invalid integer"
-    {"a negative array", TEXT("*-"), 0, MULTIBULK},
+    {"minus zero words", TEXT("*-0"), 0, MULTIBULK},
+    {"a minus without a count", TEXT("*-\r"), 0, MULTIBULK},
+    {"two minuses", TEXT("*--"), 0, MULTIBULK},
+    {"fewer words below zero than there may be above", TEXT("*-1025"), 0, MULTIBULK},
     {"an array with a plus", TEXT("*+"), 0, MULTIBULK},
     {"a blank before the count", TEXT("* "), 0, MULTIBULK},
     {"a blank behind the count", TEXT("*1 "), 0, MULTIBULK},
@@ -92,7 +97,7 @@ static const struct refusal_row {
     {"a string that would end after the most", TEXT("*1\r\n$30\r\n"), 40, "too big request"},
     {"words that add up to more than the most", TEXT("*3\r\n$4\r\nabcd\r\n$5\r\n"), 24,
      "too big request"},
-    {"an array that has more to come when the most is there", TEXT("*2\r\n$1\r\na\r\n$"), 12,
+    {"an array that is not complete at the largest size", TEXT("*2\r\n$1\r\na\r\n$"), 12,
      "too big request"},
     {"no CR behind a string", TEXT("*1\r\n$4\r\nPINGx"), 0, "expected CRLF after a bulk string"},
     {"no LF behind a string", TEXT("*1\r\n$4\r\nPING\rx"), 0, "expected CRLF after a bulk string"},

@@ -279,7 +279,7 @@ static struct sim_outcome apply(struct sim_world *w, const char *line)
 
 static void a_limit_forgets_its_oldest_versions_and_none_breaks(void **state)
 {
-    struct sim_world *w = sim_world_open(0);
+    struct sim_world *w = sim_world_open(0, 0, NULL);
     char line[64];
 
     (void)state;
@@ -295,14 +295,14 @@ static void a_limit_forgets_its_oldest_versions_and_none_breaks(void **state)
 
 static void terms_that_come_and_go_start_fresh(void **state)
 {
-    struct sim_world *w = sim_world_open(0);
+    struct sim_world *w = sim_world_open(0, 0, NULL);
 
     (void)state;
     (void)apply(w, "limit token-bucket 10/h + fixed-window 2/h");
     assert_true(apply(w, "0s take k 2").verdict.allowed);
     (void)apply(w, "1s limit token-bucket 10/h");
     (void)apply(w, "2s limit token-bucket 10/h + fixed-window 2/h");
-    assert_int_equal(apply(w, "3s peek k 0").verdict.remaining, 2); /* the window began anew */
+    assert_int_equal(apply(w, "3s peek k 0").verdict.remaining, 2); /* the window started again */
     assert_true(apply(w, "4s limit sliding-log 2/h").starts_fresh);
     assert_true(apply(w, "5s take k 2").verdict.allowed);
     sim_world_close(w);
@@ -312,7 +312,7 @@ static void terms_that_come_and_go_start_fresh(void **state)
  * be read as what they are not. */
 static void bytes_of_a_forgotten_algorithm_are_not_read(void **state)
 {
-    struct sim_world *w = sim_world_open(0);
+    struct sim_world *w = sim_world_open(0, 0, NULL);
     char line[64];
 
     (void)state;

@@ -56,7 +56,7 @@ static void decided(struct sim_world *w, int64_t until_ns, const char *id, bool 
     assert_int_equal(out.verb, SIM_ENTER);
 }
 
-static void nobody_is_decided(struct sim_world *w, int64_t until_ns)
+static void no_call_is_decided(struct sim_world *w, int64_t until_ns)
 {
     struct sim_outcome out;
 
@@ -87,9 +87,9 @@ static void an_agenda_is_in_order(void **state)
     agenda_free(&a);
 }
 
-static void who_waits_is_served_in_turn(void **state)
+static void waiters_are_served_in_turn(void **state)
 {
-    struct sim_world *w = sim_world_open(SIM_START_NS);
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
 
     (void)state;
     (void)apply(w, "limit concurrency 1 queue=3 max-wait=1s");
@@ -97,20 +97,20 @@ static void who_waits_is_served_in_turn(void **state)
     assert_true(apply(w, "0s enter k as=b").queued);
     assert_true(apply(w, "0s enter k as=c").queued);
     assert_int_equal(sim_world_waiting(w), 2);
-    nobody_is_decided(w, 500);
+    no_call_is_decided(w, 500);
     (void)apply(w, "300ms exit a");
     decided(w, 300000000, "b", true, 300000000);
-    nobody_is_decided(w, 300000000);
+    no_call_is_decided(w, 300000000);
     assert_int_equal(apply(w, "300ms exit b").cost, 1);
     decided(w, 300000000, "c", true, 300000000);
     assert_int_equal(apply(w, "300ms exit b").cost, 0); /* once only */
-    nobody_is_decided(w, INT64_MAX);
+    no_call_is_decided(w, INT64_MAX);
     sim_world_close(w);
 }
 
 static void each_key_has_a_queue_of_its_own(void **state)
 {
-    struct sim_world *w = sim_world_open(SIM_START_NS);
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
 
     (void)state;
     (void)apply(w, "limit concurrency 1 queue=1 max-wait=1s");
@@ -121,31 +121,31 @@ static void each_key_has_a_queue_of_its_own(void **state)
     assert_true(apply(w, "0s enter l as=y").queued);
     (void)apply(w, "1ms exit x");
     decided(w, 1000000, "y", true, 1000000);
-    nobody_is_decided(w, 1000000);
+    no_call_is_decided(w, 1000000);
     sim_world_close(w);
 }
 
 /* The wait may be as long as the deadline and no longer. */
 static void a_permit_at_the_deadline_is_in_time(void **state)
 {
-    struct sim_world *w = sim_world_open(SIM_START_NS);
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
 
     (void)state;
     (void)apply(w, "limit concurrency 1 queue=3 max-wait=1s");
     (void)apply(w, "0s enter k as=a");
     assert_true(apply(w, "0s enter k as=b").queued);
     assert_true(apply(w, "0s enter k as=c").queued);
-    nobody_is_decided(w, 1000000000);
+    no_call_is_decided(w, 1000000000);
     (void)apply(w, "1s exit a");
     decided(w, 1000000000, "b", true, 1000000000);
-    nobody_is_decided(w, 1000000000);
+    no_call_is_decided(w, 1000000000);
     decided(w, 1000000001, "c", false, 1000000000);
     sim_world_close(w);
 }
 
 static void patience_is_the_shorter_of_the_two(void **state)
 {
-    struct sim_world *w = sim_world_open(SIM_START_NS);
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
 
     (void)state;
     (void)apply(w, "limit concurrency 1 queue=3 max-wait=1s");
@@ -155,16 +155,16 @@ static void patience_is_the_shorter_of_the_two(void **state)
     assert_false(apply(w, "0s enter k as=none wait=0").queued);
     decided(w, INT64_MAX, "short", false, 100000000);
     decided(w, INT64_MAX, "long", false, 1000000000);
-    nobody_is_decided(w, INT64_MAX);
+    no_call_is_decided(w, INT64_MAX);
     assert_int_equal(apply(w, "2s exit long").cost, 0); /* it never entered */
     assert_string_equal(text_of(apply(w, "2s exit a").state), "limit=1 inflight=0 waiting=0");
     sim_world_close(w);
 }
 
 /* b asks for two and one is free: c would fit, and still comes behind b. */
-static void nobody_overtakes_a_waiter_that_asks_for_more(void **state)
+static void no_caller_overtakes_a_waiter_that_asks_for_more(void **state)
 {
-    struct sim_world *w = sim_world_open(SIM_START_NS);
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
 
     (void)state;
     (void)apply(w, "limit concurrency 2 queue=3 max-wait=10s");
@@ -178,9 +178,9 @@ static void nobody_overtakes_a_waiter_that_asks_for_more(void **state)
     sim_world_close(w);
 }
 
-static void who_gives_up_leaves_no_trace(void **state)
+static void a_waiter_that_gives_up_leaves_no_trace(void **state)
 {
-    struct sim_world *w = sim_world_open(SIM_START_NS);
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
 
     (void)state;
     (void)apply(w, "limit concurrency 1 queue=3 max-wait=10s");
@@ -193,13 +193,13 @@ static void who_gives_up_leaves_no_trace(void **state)
     assert_int_equal(sim_world_waiting(w), 1);
     (void)apply(w, "2s exit a");
     decided(w, 2000000000, "c", true, 2000000000);
-    nobody_is_decided(w, INT64_MAX);
+    no_call_is_decided(w, INT64_MAX);
     sim_world_close(w);
 }
 
 static void a_lease_that_ends_serves_the_queue(void **state)
 {
-    struct sim_world *w = sim_world_open(SIM_START_NS);
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
 
     (void)state;
     (void)apply(w, "limit concurrency 2 queue=3 max-wait=1m lease=5s");
@@ -207,16 +207,16 @@ static void a_lease_that_ends_serves_the_queue(void **state)
     (void)apply(w, "1s enter k as=b");
     assert_true(apply(w, "2s enter k 2 as=c").queued);
     assert_true(apply(w, "2s enter k as=d").queued);
-    nobody_is_decided(w, 5999999999);
+    no_call_is_decided(w, 5999999999);
     decided(w, 6000000000, "c", true, 6000000000); /* both must have ended */
     decided(w, INT64_MAX, "d", true, 11000000000);
-    nobody_is_decided(w, INT64_MAX);
+    no_call_is_decided(w, INT64_MAX);
     sim_world_close(w);
 }
 
 static void another_term_may_refuse_when_the_turn_comes(void **state)
 {
-    struct sim_world *w = sim_world_open(SIM_START_NS);
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
     struct sim_outcome out;
 
     (void)state;
@@ -237,7 +237,7 @@ static void another_term_may_refuse_when_the_turn_comes(void **state)
 
 static void a_live_change_serves_the_queue(void **state)
 {
-    struct sim_world *w = sim_world_open(SIM_START_NS);
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
 
     (void)state;
     (void)apply(w, "limit concurrency 1 queue=3 max-wait=10s");
@@ -246,7 +246,7 @@ static void a_live_change_serves_the_queue(void **state)
     (void)apply(w, "0s enter k as=c");
     (void)apply(w, "1s limit concurrency 2 queue=3 max-wait=10s");
     decided(w, 1000000000, "b", true, 1000000000);
-    nobody_is_decided(w, 1000000000);
+    no_call_is_decided(w, 1000000000);
     (void)apply(w, "2s limit concurrency 2");
     decided(w, 2000000000, "c", false, 2000000000); /* no caller waits any more */
     (void)apply(w, "3s exit a");
@@ -254,9 +254,32 @@ static void a_live_change_serves_the_queue(void **state)
     sim_world_close(w);
 }
 
+/* Whatever the hashes of their keys: the wait lists of an engine are in no order. */
+static void a_live_change_serves_keys_in_the_order_they_came(void **state)
+{
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
+    char line[64], id[8];
+
+    (void)state;
+    (void)apply(w, "limit concurrency 1 queue=3 max-wait=10s");
+    for (int i = 0; i < 100; i++) {
+        (void)snprintf(line, sizeof line, "0s enter k%d", i);
+        assert_true(apply(w, line).verdict.allowed);
+        (void)snprintf(line, sizeof line, "0s enter k%d as=%d", i, i);
+        assert_true(apply(w, line).queued);
+    }
+    (void)apply(w, "1s limit concurrency 2 queue=3 max-wait=10s");
+    for (int i = 0; i < 100; i++) {
+        (void)snprintf(id, sizeof id, "%d", i);
+        decided(w, 1000000000, id, true, 1000000000);
+    }
+    no_call_is_decided(w, 1000000000);
+    sim_world_close(w);
+}
+
 static void a_reset_serves_the_queue_and_old_calls_return_nothing(void **state)
 {
-    struct sim_world *w = sim_world_open(SIM_START_NS);
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
 
     (void)state;
     (void)apply(w, "limit concurrency 1 queue=3 max-wait=10s");
@@ -270,7 +293,7 @@ static void a_reset_serves_the_queue_and_old_calls_return_nothing(void **state)
 
 static void verbs_do_not_mix(void **state)
 {
-    struct sim_world *w = sim_world_open(SIM_START_NS);
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
 
     (void)state;
     (void)apply(w, "limit 10/s");
@@ -289,7 +312,7 @@ static void verbs_do_not_mix(void **state)
 
 static void all_or_nothing_and_in_the_order_of_the_chain(void **state)
 {
-    struct sim_world *w = sim_world_open(SIM_START_NS);
+    struct sim_world *w = sim_world_open(SIM_START_NS, 0, NULL);
     struct sim_outcome out;
 
     (void)state;
@@ -343,7 +366,7 @@ static void listen(struct guard_scene *m, int64_t until_ns)
         decided_names(m, &o, true);
 }
 
-static void somebody_comes(struct guard_scene *m)
+static void a_call_comes(struct guard_scene *m)
 {
     const int i = m->made++;
     struct sim_outcome o;
@@ -359,7 +382,7 @@ static void somebody_comes(struct guard_scene *m)
         decided_names(m, &o, false);
 }
 
-static void somebody_goes(struct guard_scene *m)
+static void a_call_goes(struct guard_scene *m)
 {
     static const char *const HOW[] = {"ok", "error", "drop", "ignore"};
     const int i = (int)(sim_random(&m->random) % (uint64_t)m->made);
@@ -378,7 +401,8 @@ static void in_flight_never_passes_the_limit_and_no_permit_is_lost(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
-        struct guard_scene m = {.w = sim_world_open(SIM_START_NS), .random = seed, .last_in = -1};
+        struct guard_scene m = {
+            .w = sim_world_open(SIM_START_NS, 0, NULL), .random = seed, .last_in = -1};
         char line[64];
 
         m.limit = 2 + (int64_t)(sim_random(&m.random) % 4);
@@ -389,9 +413,9 @@ static void in_flight_never_passes_the_limit_and_no_permit_is_lost(void **state)
             m.time_ns += (int64_t)(sim_random(&m.random) % 40);
             listen(&m, m.time_ns);
             if (m.made == 0 || sim_random(&m.random) % 2)
-                somebody_comes(&m);
+                a_call_comes(&m);
             else
-                somebody_goes(&m);
+                a_call_goes(&m);
             listen(&m, m.time_ns);
         }
         listen(&m, INT64_MAX);
@@ -433,7 +457,7 @@ static void a_service_is_read_as_written(void **state)
     assert_int_equal(p.queue, 1000);
 }
 
-static void latencies_are_told_within_a_hundredth(void **state)
+static void latencies_are_reported_within_a_hundredth(void **state)
 {
     static struct summary s;
 
@@ -460,21 +484,22 @@ static void rows_are_joined_when_the_run_is_long(void **state)
 
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(an_agenda_is_in_order),
-    cmocka_unit_test(who_waits_is_served_in_turn),
+    cmocka_unit_test(waiters_are_served_in_turn),
     cmocka_unit_test(each_key_has_a_queue_of_its_own),
     cmocka_unit_test(a_permit_at_the_deadline_is_in_time),
     cmocka_unit_test(patience_is_the_shorter_of_the_two),
-    cmocka_unit_test(nobody_overtakes_a_waiter_that_asks_for_more),
-    cmocka_unit_test(who_gives_up_leaves_no_trace),
+    cmocka_unit_test(no_caller_overtakes_a_waiter_that_asks_for_more),
+    cmocka_unit_test(a_waiter_that_gives_up_leaves_no_trace),
     cmocka_unit_test(a_lease_that_ends_serves_the_queue),
     cmocka_unit_test(another_term_may_refuse_when_the_turn_comes),
     cmocka_unit_test(a_live_change_serves_the_queue),
+    cmocka_unit_test(a_live_change_serves_keys_in_the_order_they_came),
     cmocka_unit_test(a_reset_serves_the_queue_and_old_calls_return_nothing),
     cmocka_unit_test(verbs_do_not_mix),
     cmocka_unit_test(all_or_nothing_and_in_the_order_of_the_chain),
     cmocka_unit_test(in_flight_never_passes_the_limit_and_no_permit_is_lost),
     cmocka_unit_test(a_service_is_read_as_written),
-    cmocka_unit_test(latencies_are_told_within_a_hundredth),
+    cmocka_unit_test(latencies_are_reported_within_a_hundredth),
     cmocka_unit_test(rows_are_joined_when_the_run_is_long),
 };
 

@@ -6,7 +6,7 @@
 
 static void *open_world(const void *arg, int64_t start_ns)
 {
-    struct sim_world *w = sim_world_open(start_ns);
+    struct sim_world *w = sim_world_open(start_ns, 0, NULL);
 
     (void)arg;
     if (!w)

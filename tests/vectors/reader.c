@@ -155,7 +155,7 @@ static void expect_later(struct vector_run *r, struct weir__slice expected,
 
     if (r->waiting == WAITING_MAX || o->id.len == 0 || o->id.len >= sizeof e->id ||
         expected.len >= sizeof e->text) {
-        vector_complain(r, "cannot remember who waits as", o->id, 0);
+        vector_complain(r, "cannot remember which caller waits as", o->id, 0);
         return;
     }
     *e = (struct expectation){.line = r->line};

@@ -4,7 +4,8 @@
  *     flood.c           the world: an engine in virtual time, the victims and their books
  *     flood_acts.c      what is done to it
  *     flood_main.c      runs, and what they found
- *     flood_figures.c   who is refused wrongly
+ *     flood_figures.c   which keys are refused wrongly
+ *     rule_model.py     the same by the rule alone, without an engine
  *     ledger.c          the laws
  */
 #ifndef WEIR_TESTS_ENGINE_FLOOD_FLOOD_H
@@ -84,7 +85,9 @@ bool flood_lawful(const struct flood *f, const struct victim *v, const struct we
 /* Does one thing or another. */
 void flood_act(struct flood *f);
 
-/* The figures, as a table on standard output. */
+/* The figures, as tables on standard output. */
 int flood_figures(uint64_t seed, uint64_t places);
+/* Only those that rule_model.py compares. */
+int flood_at_once(uint64_t seed, uint64_t places);
 
 #endif

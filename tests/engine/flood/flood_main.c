@@ -1,8 +1,11 @@
 /* No key is ever granted more than its law, whatever other keys, limits, floods and evictions do.
  *
- *     engine_flood [memory:|file: [SEED [DECISIONS [PLACES]]]]     DECISIONS for each limit; PLACES
- *     0: 8 to 64 engine_flood figures [SEED [PLACES]]                         who is refused
- *     wrongly meanwhile
+ *     engine_flood [memory:|file: [SEED [DECISIONS [PLACES]]]]
+ *                             DECISIONS for each limit; PLACES 0: 8 to 64
+ *     engine_flood figures [SEED [PLACES]]
+ *                             who is refused wrongly meanwhile
+ *     engine_flood at-once [SEED [PLACES]]
+ *                             the same for rule_model.py
  *
  * Every limit has a store of its own, with far fewer places than there are keys. Ends with what was
  * found, a line a limit: how many of the victims' grants were above the law.
@@ -59,7 +62,7 @@ static bool run(const struct flood_law *law, const char *folder, uint64_t seed, 
     flood_close(&f);
     say(&f);
     add(all, &f.sums);
-    /* One that evicts nobody proves nothing. */
+    /* A flood that evicts no key proves nothing. */
     return f.sums.excess == 0 && f.sums.evicted > 0;
 }
 
@@ -99,6 +102,8 @@ int main(int argc, char **argv)
 
     if (strcmp(kind, "figures") == 0)
         return flood_figures(argument(argc, argv, 2, 1), argument(argc, argv, 3, 1000));
+    if (strcmp(kind, "at-once") == 0)
+        return flood_at_once(argument(argc, argv, 2, 1), argument(argc, argv, 3, 1000));
     if (!file && strcmp(kind, "memory:") != 0)
         return 2;
     (void)snprintf(folder, sizeof folder, "%s/weir-flood-XXXXXX", tmp ? tmp : "/tmp");

@@ -40,7 +40,7 @@ void scenario_take_many(struct scenario *b)
     for (int i = 0; i < x.n && !b->failed; i++) {
         struct sim_outcome want;
 
-        if (!scenario_world(b, x.side[i], &x.event[i], &want))
+        if (!scenario_reference(b, x.side[i], &x.event[i], &want))
             return;
         scenario_same(b, "take_many", &want.verdict, &got[i]);
         x.side[i]->last = want.verdict;
@@ -114,7 +114,7 @@ static bool batch_foretell(struct scenario *b, struct scenario_batch *x, struct 
         struct sim_outcome out;
 
         e.verb = SIM_PEEK;
-        if (!scenario_world(b, x->side[i], &e, &out))
+        if (!scenario_reference(b, x->side[i], &e, &out))
             return false;
         one[i] = out.verdict;
         batch_join(all, &one[i], i);
@@ -130,7 +130,7 @@ static bool batch_foretell(struct scenario *b, struct scenario_batch *x, struct 
         e.verb = SIM_PEEK;
         e.cost = e.patience_ns = 0;
         if (one[i].allowed) {
-            if (!scenario_world(b, x->side[i], &e, &out))
+            if (!scenario_reference(b, x->side[i], &e, &out))
                 return false;
             one[i] = out.verdict;
         }
@@ -163,12 +163,12 @@ static void look_at_rest(struct scenario *b, struct scenario_batch *x, int first
 
         e.verb = SIM_PEEK;
         e.cost = e.patience_ns = 0;
-        (void)scenario_world(b, x->side[i], &e, &out);
+        (void)scenario_reference(b, x->side[i], &e, &out);
     }
 }
 
 /* Requests are granted together if they would be one after the other, each seeing the charges of
- * those before it. That is the world's way to find out, which takes as it goes. */
+ * those before it. That is the reference's way to find out, which takes as it goes. */
 void scenario_take_all(struct scenario *b)
 {
     struct sim_outcome want[MODEL_BATCH];
@@ -180,14 +180,14 @@ void scenario_take_all(struct scenario *b)
     scenario_log(b, "  - %" PRId64 "ns take_all\n", b->now_ns - b->start_ns);
     draw_batch(b, &x, 4);
     if (x.n > 1 && (counts_denied(&x) || terms(&x) > WEIR_TERMS_MAX))
-        x.n =
-            1; /* a world cannot count the one term and not the other: MODEL_SPLIT has this case */
+        x.n = 1; /* the reference cannot count one term alone: MODEL_SPLIT has this case */
     known = x.n > 1 && !repeats(&x);
     if (known && !batch_foretell(b, &x, &all))
         return;
     error = weir_take_all_at(b->w, x.rq, (size_t)x.n, b->now_ns, &got);
     scenario_expect(b, error == 0, "take_all: %s", weir_error_name(error));
-    while (granted < x.n && scenario_world(b, x.side[granted], &x.event[granted], &want[granted])) {
+    while (granted < x.n &&
+           scenario_reference(b, x.side[granted], &x.event[granted], &want[granted])) {
         x.side[granted]->last = want[granted].verdict;
         if (!want[granted].verdict.allowed)
             break;

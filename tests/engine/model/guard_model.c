@@ -1,4 +1,4 @@
-/* The engine beside the simulated world: the same random calls, the same answers.
+/* The engine beside the reference (reference.h): the same random calls, the same answers.
  *
  *     guard_model memory:|file: SCRIPTS [SEED]
  *
@@ -13,7 +13,7 @@
 
 #include <weir.h>
 
-#include "sim/world.h"
+#include "reference.h"
 
 #include "../backend.h"
 
@@ -47,11 +47,11 @@ static const char *const TERMS[] = {
 };
 enum { TERM_COUNT = sizeof TERMS / sizeof TERMS[0] };
 
-static uint64_t dice;
+static uint64_t random_state;
 
 static uint64_t roll(uint64_t n)
 {
-    uint64_t x = dice += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t x = random_state += UINT64_C(0x9e3779b97f4a7c15);
 
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -61,13 +61,13 @@ static uint64_t roll(uint64_t n)
 /* ---- One script ---------------------------------------------------------------------------- */
 
 struct play {
-    struct sim_world *world;
+    struct reference *reference;
     struct weir *w;
     struct weir_policy *policy;
     struct weir_signals signals;
     int64_t time_ns;
     struct weir_ticket ticket[CALLS];
-    bool used[CALLS]; /* the world knows its name */
+    bool used[CALLS]; /* the reference knows its name */
     char limit[512], did[128];
 };
 
@@ -87,32 +87,32 @@ static bool same(const struct weir_verdict *a, const struct weir_verdict *b)
 static void show(const char *who, const struct weir_verdict *v)
 {
     (void)printf(
-        "    %-7s %s %s which %d limit %lld remaining %lld wait %lld retry %lld reset %lld\n", who,
+        "    %-9s %s %s which %d limit %lld remaining %lld wait %lld retry %lld reset %lld\n", who,
         v->allowed ? "allow" : "deny", weir_reason_name(v->reason), v->which, (long long)v->limit,
         (long long)v->remaining, (long long)v->wait_ns, (long long)v->retry_after_ns,
         (long long)v->reset_after_ns);
 }
 
-static bool agree(const struct play *p, const struct weir_verdict *world,
+static bool agree(const struct play *p, const struct weir_verdict *reference,
                   const struct weir_verdict *engine, const char *what)
 {
-    if (same(world, engine))
+    if (same(reference, engine))
         return true;
     (void)printf("  %s\n  at %lld ns, %s: %s\n", p->limit, (long long)p->time_ns, p->did, what);
-    show("world", world);
+    show("reference", reference);
     show("engine", engine);
     return false;
 }
 
-static bool ask_world(struct play *p, struct sim_event *e, struct sim_outcome *out)
+static bool ask_reference(struct play *p, struct sim_event *e, struct sim_outcome *out)
 {
     struct sim_error error;
 
     e->timed = true;
     e->time_ns = p->time_ns;
-    if (sim_world_apply(p->world, e, out, &error))
+    if (reference_apply(p->reference, e, out, &error))
         return true;
-    (void)printf("  %s: the world fails at %s: %s\n", p->limit, p->did, error.text);
+    (void)printf("  %s: the reference fails at %s: %s\n", p->limit, p->did, error.text);
     return false;
 }
 
@@ -133,7 +133,7 @@ static bool agree_on_all(struct play *p)
             struct sim_outcome out;
             struct weir_verdict v;
 
-            if (!ask_world(p, &e, &out) ||
+            if (!ask_reference(p, &e, &out) ||
                 weir_peek_at(p->w, &rq, SIM_START_NS + p->time_ns, &v) != 0 ||
                 !agree(p, &out.verdict, &v, "a peek"))
                 return false;
@@ -158,7 +158,7 @@ static bool play_limit(struct play *p)
         (void)printf("  %s: %s\n", p->limit, why.text);
         return false;
     }
-    return ask_world(p, &e, &out);
+    return ask_reference(p, &e, &out);
 }
 
 static bool play_enter(struct play *p)
@@ -177,7 +177,7 @@ static bool play_enter(struct play *p)
     (void)snprintf(p->did, sizeof p->did, "enter %s %lld as=%s", key_text, (long long)e.cost,
                    id_text);
     p->used[slot] = true; /* what was there before is never exited */
-    return ask_world(p, &e, &out) &&
+    return ask_reference(p, &e, &out) &&
            weir_enter_at(p->w, &rq, SIM_START_NS + p->time_ns, &p->ticket[slot], &v) == 0 &&
            agree(p, &out.verdict, &v, "its answer");
 }
@@ -193,7 +193,7 @@ static bool play_exit(struct play *p)
     if (!p->used[slot])
         return true;
     (void)snprintf(p->did, sizeof p->did, "exit %s %s", id_text, sim_how_name(e.how));
-    return ask_world(p, &e, &out) &&
+    return ask_reference(p, &e, &out) &&
            weir_exit_at(p->w, &p->ticket[slot], e.how, SIM_START_NS + p->time_ns) == 0;
 }
 
@@ -205,7 +205,7 @@ static bool play_reset(struct play *p)
     struct sim_outcome out;
 
     (void)snprintf(p->did, sizeof p->did, "reset %s", text);
-    return ask_world(p, &e, &out) && weir_reset_at(p->w, &rq, SIM_START_NS + p->time_ns) == 0;
+    return ask_reference(p, &e, &out) && weir_reset_at(p->w, &rq, SIM_START_NS + p->time_ns) == 0;
 }
 
 static bool play_signal(struct play *p)
@@ -217,7 +217,7 @@ static bool play_signal(struct play *p)
                                        (int64_t)roll(6000), (int64_t)roll(1000)};
     e.signals = p->signals;
     (void)snprintf(p->did, sizeof p->did, "signal cpu=%lld", (long long)p->signals.cpu_milli);
-    return ask_world(p, &e, &out) && weir_signals_set(p->w, &p->signals) == 0;
+    return ask_reference(p, &e, &out) && weir_signals_set(p->w, &p->signals) == 0;
 }
 
 static bool play_step(struct play *p)
@@ -241,9 +241,9 @@ static bool play(uint64_t seed)
     struct play *p = calloc(1, sizeof *p);
     bool good;
 
-    if (!p || !(p->world = sim_world_open(SIM_START_NS)))
+    if (!p || !(p->reference = reference_open(SIM_START_NS)))
         abort();
-    dice = seed;
+    random_state = seed;
     p->w = backend_open(&ROOM);
     good = play_signal(p) && play_limit(p);
     for (int i = 0; i < STEPS && good; i++)
@@ -251,7 +251,7 @@ static bool play(uint64_t seed)
     if (!good)
         (void)printf("  seed %llu\n", (unsigned long long)seed);
     backend_close(p->w);
-    sim_world_close(p->world);
+    reference_close(p->reference);
     free(p);
     return good;
 }

@@ -1,11 +1,11 @@
-/* model: random scripts, each played to the library and to the world of a simulation.
+/* model: random scripts, each played to the library and to the reference (reference.h).
  *
  *     model memory:|file: [--seed N] [--scripts N] [--seeds FILE]
  *
  * Without --seed it replays the seeds of FILE, then thousands of scripts from a base seed that
  * never changes. A seed decides everything: the limits, the requests, the clock. `--seed N` plays
- * the script of that seed (with --scripts, so many from there on); one that fails prints itself,
- * and its line goes to seeds.txt for good.
+ * the script of that seed (with --scripts N, N scripts from that seed on); one that fails prints
+ * itself, and its line goes to seeds.txt for good.
  */
 #include <errno.h>
 #include <inttypes.h>

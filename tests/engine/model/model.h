@@ -3,8 +3,8 @@
 #define WEIR_TESTS_ENGINE_MODEL_MODEL_H
 
 #include "../../prop/prop.h"
+#include "reference.h"
 #include "script_player.h"
-#include "sim/world.h"
 
 #define MODEL_POLICIES 3
 #define MODEL_BATCH    16
@@ -38,16 +38,16 @@ struct weir__slice draw_key(struct prop_rng *r);
 struct scenario;
 
 enum model_kind {
-    MODEL_PLAIN,   /* policies of one engine, each beside a world of its own        */
-    MODEL_SPLIT,   /* terms as policies, all or nothing, beside a world of them all */
-    MODEL_LIMITER, /* a limiter, beside a world of one key                          */
+    MODEL_PLAIN,   /* policies of one engine, each beside a reference of its own        */
+    MODEL_SPLIT,   /* terms as policies, all or nothing, beside a reference of them all */
+    MODEL_LIMITER, /* a limiter, beside a reference of one key                          */
 };
 
-/* One limit in force: as the library has it, and as the world has it. */
+/* One limit in force: as the library has it, and as the reference has it. */
 struct side {
     struct script_player player;
     struct limiter_player limiter_player;
-    struct sim_world *world;
+    struct reference *reference;
     char text[MODEL_TEXT]; /* the parts of a split one behind one another, by `|` */
     struct weir_limit limit;
     uint64_t resets;
@@ -62,7 +62,7 @@ struct scenario {
     int n;
     struct side side[MODEL_POLICIES];
     int64_t start_ns, now_ns;
-    bool back;                   /* the clock may step back: see (7) of scenario.c */
+    bool back;                   /* the clock may step back: see (5) of scenario.c */
     bool lone;                   /* there is but one key */
     bool crowded;                /* newcomers take the places of fully recovered keys */
     int parts[PLAYER_PARTS + 1]; /* split: the first term of every part, and the end */
@@ -90,8 +90,8 @@ void scenario_expect(struct scenario *b, bool holds, const char *format, ...)
 void scenario_same(struct scenario *b, const char *what, const struct weir_verdict *want,
                    const struct weir_verdict *got);
 struct sim_event scenario_take(struct scenario *b, const struct side *s);
-bool scenario_world(struct scenario *b, struct side *s, const struct sim_event *event,
-                    struct sim_outcome *out);
+bool scenario_reference(struct scenario *b, struct side *s, const struct sim_event *event,
+                        struct sim_outcome *out);
 
 /* Newcomers to all tables (newcomers.c). */
 void scenario_crowd(struct scenario *b);

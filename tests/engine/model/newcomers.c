@@ -1,4 +1,4 @@
-/* Newcomers by the dozen, so that a table gives away every place that it believes to be free. The
+/* Newcomers by the dozen, so that a table hands out every place that it believes to be free. The
  * verdicts for the scripts' keys must not change by it: only fully recovered keys may lose
  * theirs. */
 #include <stdio.h>
@@ -27,7 +27,9 @@ static bool quick_twin(const struct weir_term *t, char out[128])
     case WEIR_LEAKY_BUCKET:
     case WEIR_PACER:
     case WEIR_SMOOTH_BURSTY:
-    case WEIR_MIN_INTERVAL: (void)snprintf(out, 128, "token-bucket 1/us burst=1"); return true;
+    case WEIR_MIN_INTERVAL:
+    case WEIR_UNLIMITED:
+    case WEIR_ZERO: (void)snprintf(out, 128, "token-bucket 1/us burst=1"); return true;
     case WEIR__GUARDS: return false;
     }
     return false;

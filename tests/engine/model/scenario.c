@@ -1,25 +1,23 @@
-/* A run: a random script, played to the library and to the world of a simulation, and every answer
- * of the one held against the other's.
+/* A run: a random script, played to the library and to the reference, and every answer of
+ * the one held against the other's.
  *
  * Where the library rightly answers otherwise, and what is done about it:
- *   (1) weir_take_all and weir_reserve name in `which` the request that refused, where the world
- *       names the term: the number is translated (part_of).
- *   (2) A reservation is dead after a reset of any key of its policy, where the world lets only the
- *       key's own die: the library counts resets by policy, not by key. Such a cancel must return
- *       0, and the world is not asked (bed_cancel).
- *   (3) A limiter's cancel gets a cost and a time and nothing else. It cannot give back to several
- *       terms, must return 0 there, and the world is not asked. Nor can it know what a shadow would
- *       have delayed, nor that the key was reset or started fresh since: its caller must, so that
- *       no such cancel is drawn (bed_cancel).
- *   (4) A limiter is born when it is opened, in real time. Its script begins decades later, when
- *       what accrues from birth has accrued; limits that take longer are not drawn (open_limiter).
- *   (5) Of several policies, each changed alone, those that did not change keep their version; a
- *       world that holds them all as terms gives each a new one. There, all change or none
+ *   (1) weir_take_all and weir_reserve name in `which` the request that refused, where the
+ *       reference names the term: the number is translated (part_of).
+ *   (2) A limiter's cancel gets a cost and a time and nothing else. It cannot give back to several
+ *       terms, must return 0 there, and the reference is not asked. Nor can it know what a shadow
+ *       would have delayed, nor that the key was reset or started fresh since: its caller must, so
+ *       that no such cancel is drawn (scenario_cancel).
+ *   (3) A limiter is created when it is opened, in real time. Its script begins decades later, when
+ *       what accrues from then on has accrued; limits that take longer are not drawn
+ *       (open_limiter).
+ *   (4) Of several policies, each changed alone, those that did not change keep their version; a
+ *       reference that holds them all as terms gives each a new one. There, all change or none
  *       (draw_parts).
- *   (6) A table may forget a key that has fully recovered, and gives its place to a newcomer.
+ *   (5) A table may forget a key that has fully recovered, and gives its place to a newcomer.
  *       Should the clock then step back, the key has the full stock that it had before the step,
- *       where the world remembers what it had used even earlier. Both are right, and which it is
- *       depends on who meets whom. So where the clock steps back there is either one key of one
+ *       where the reference remembers what it had used even earlier. Both are right, and which it
+ *       is depends on which keys meet. So where the clock steps back there is either one key of one
  *       term, or there are no newcomers: all keys are used once before the first step (warm_up),
  *       and none is reset, starts fresh, or gives anything back (which may leave nothing to
  *       remember).
@@ -33,10 +31,10 @@
 #include "../backend.h"
 #include "model.h"
 
-#define YEAR_NS          (INT64_C(366) * 86400 * WEIR__NS_PER_S)
-#define LIMITER_BORN_NS  SIM_START_NS                  /* as the world has it         */
-#define LIMITER_LAST_NS  (SIM_START_NS + 40 * YEAR_NS) /* as late as the library may  */
-#define LIMITER_BEGIN_NS (LIMITER_LAST_NS + 40 * YEAR_NS)
+#define YEAR_NS            (INT64_C(366) * 86400 * WEIR__NS_PER_S)
+#define LIMITER_CREATED_NS SIM_START_NS                  /* as the reference has it         */
+#define LIMITER_LAST_NS    (SIM_START_NS + 40 * YEAR_NS) /* as late as the library may  */
+#define LIMITER_BEGIN_NS   (LIMITER_LAST_NS + 40 * YEAR_NS)
 
 /* ---- Saying what happened ------------------------------------------------------------------ */
 
@@ -86,6 +84,7 @@ static void scenario_log_event(struct scenario *b, const struct side *s, const s
 void scenario_same(struct scenario *b, const char *what, const struct weir_verdict *want,
                    const struct weir_verdict *got)
 {
+    scenario_expect(b, !got->overflow, "%s: overflow, though the store has places", what);
     scenario_expect(b, want->allowed == got->allowed, "%s: allowed: %d, not %d", what, got->allowed,
                     want->allowed);
     scenario_expect(b, want->reason == got->reason, "%s: reason: %s, not %s", what,
@@ -109,13 +108,13 @@ void scenario_same(struct scenario *b, const char *what, const struct weir_verdi
 
 /* ---- Both sides ---------------------------------------------------------------------------- */
 
-bool scenario_world(struct scenario *b, struct side *s, const struct sim_event *event,
-                    struct sim_outcome *out)
+bool scenario_reference(struct scenario *b, struct side *s, const struct sim_event *event,
+                        struct sim_outcome *out)
 {
     struct sim_error error = {""};
-    const bool done = sim_world_apply(s->world, event, out, &error);
+    const bool done = reference_apply(s->reference, event, out, &error);
 
-    scenario_expect(b, done, "the world: %s", error.text);
+    scenario_expect(b, done, "the reference: %s", error.text);
     return done;
 }
 
@@ -148,7 +147,7 @@ static void both(struct scenario *b, struct side *s, const struct sim_event *eve
     const bool reserves = event->verb == SIM_TAKE && event->id.len > 0;
 
     scenario_log_event(b, s, event);
-    if (!scenario_world(b, s, event, &want) || !scenario_apply(b, s, event, &got) ||
+    if (!scenario_reference(b, s, event, &want) || !scenario_apply(b, s, event, &got) ||
         !want.has_verdict)
         return;
     if (b->kind != MODEL_LIMITER && (reserves || s->player.n > 1))
@@ -170,7 +169,7 @@ static struct sim_event event_of(const struct scenario *b, enum sim_verb verb)
                               .limit = {"", 0}};
 }
 
-/* (6) */
+/* (5) */
 static bool no_newcomers(const struct scenario *b)
 {
     return b->back && !b->lone;
@@ -217,7 +216,7 @@ static void print_parts(const struct scenario *b, const struct weir_limit *limit
     }
 }
 
-/* A change of every part, or of none (5). */
+/* A change of every part, or of none (4). */
 static bool draw_parts(struct scenario *b, const struct weir_limit *old, char text[MODEL_TEXT],
                        struct weir_limit *limit)
 {
@@ -245,8 +244,8 @@ static void scenario_tell(struct scenario *b, struct side *s)
 
     e.limit = weir__slice_of(s->text);
     scenario_log_event(b, s, &e);
-    if (scenario_world(b, s, &e, &out) && out.starts_fresh && b->kind == MODEL_LIMITER)
-        s->resets++; /* (3) */
+    if (scenario_reference(b, s, &e, &out) && out.starts_fresh && b->kind == MODEL_LIMITER)
+        s->resets++; /* (2) */
     if (b->kind == MODEL_SPLIT) {
         print_parts(b, &s->limit, parts, sizeof parts);
         e.limit = weir__slice_of(parts);
@@ -334,20 +333,19 @@ static void scenario_cancel(struct scenario *b)
     e.key = weir__slice_of(id);
     if (b->kind == MODEL_LIMITER && (b->reservation[which].resets != s->resets ||
                                      b->reservation[which].shadow || has_shadow(&s->limit)))
-        return; /* (3) */
-    if (b->reservation[which].resets == s->resets &&
-        (b->kind != MODEL_LIMITER || s->limit.n == 1)) {
+        return; /* (2) */
+    if (b->kind != MODEL_LIMITER || s->limit.n == 1) {
         both(b, s, &e);
         return;
     }
     scenario_log_event(b, s, &e);
-    if (!scenario_apply(b, s, &e, &out)) /* (2), (3) */
+    if (!scenario_apply(b, s, &e, &out)) /* (2) */
         return;
     scenario_expect(b, out.cost == 0, "a dead reservation returned %" PRId64, out.cost);
     e = event_of(b, SIM_PEEK); /* it has looked at the key, and so noted the time */
     e.key = out.key;
     e.cost = e.patience_ns = 0;
-    (void)scenario_world(b, s, &e, &out);
+    (void)scenario_reference(b, s, &e, &out);
 }
 
 static void scenario_reset(struct scenario *b, struct side *s)
@@ -393,7 +391,7 @@ static void scenario_allow(struct scenario *b, struct side *s)
     e.cost = 1;
     e.patience_ns = 0;
     scenario_log_event(b, s, &e);
-    if (!scenario_world(b, s, &e, &want))
+    if (!scenario_reference(b, s, &e, &want))
         return;
     got = weir_limiter_allow_at(s->limiter_player.limiter, b->now_ns);
     scenario_expect(b, got == want.verdict.allowed, "allow: %d, not %d", got, want.verdict.allowed);
@@ -407,7 +405,7 @@ static void scenario_step(struct scenario *b)
 
     b->now_ns = draw_now(&b->rng, &s->limit, &s->last, b->now_ns, b->back);
     if (b->kind == MODEL_LIMITER && b->now_ns < LIMITER_BEGIN_NS)
-        b->now_ns = LIMITER_BEGIN_NS; /* (4) */
+        b->now_ns = LIMITER_BEGIN_NS; /* (3) */
     if (b->crowded && prop_odds(&b->rng, 4))
         scenario_crowd(b);
     switch (prop_range(&b->rng, 0, 31)) {
@@ -464,8 +462,8 @@ static void open_side(struct scenario *b, int i, int parts)
     char name[16];
 
     s->last = (struct weir_verdict){.limit = 1, .remaining = 1};
-    s->world = sim_world_open(b->start_ns);
-    if (!s->world)
+    s->reference = reference_open(b->start_ns);
+    if (!s->reference)
         abort();
     (void)snprintf(name, sizeof name, "p%d", i);
     player_init(&s->player, b->w, name, parts, b->start_ns);
@@ -514,7 +512,7 @@ static void warm_up(struct scenario *b)
         }
 }
 
-/* Whether all that accrues from birth has accrued when a limiter's script begins. */
+/* Whether all that accrues from creation has accrued when a limiter's script begins. */
 static bool accrued(const struct weir_limit *limit)
 {
     const int64_t age_ns = LIMITER_BEGIN_NS - LIMITER_LAST_NS;
@@ -569,7 +567,7 @@ void scenario_run(struct scenario *b, uint64_t seed)
     b->rng.state = seed;
     b->kind = seed % 4 == 3 ? MODEL_LIMITER : seed % 4 == 2 ? MODEL_SPLIT : MODEL_PLAIN;
     b->back = seed / 4 % 3 == 0;
-    b->start_ns = b->kind == MODEL_LIMITER ? LIMITER_BORN_NS : draw_start(&b->rng);
+    b->start_ns = b->kind == MODEL_LIMITER ? LIMITER_CREATED_NS : draw_start(&b->rng);
     b->now_ns = b->start_ns;
     b->w = b->kind == MODEL_LIMITER ? NULL : backend_open(&options);
     switch (b->kind) {
@@ -583,7 +581,7 @@ void scenario_run(struct scenario *b, uint64_t seed)
     for (int i = 0; i < MODEL_STEPS && !b->failed; i++)
         scenario_step(b);
     for (int i = 0; i < b->n; i++) {
-        sim_world_close(b->side[i].world);
+        reference_close(b->side[i].reference);
         player_end(&b->side[i].player);
         limiter_player_end(&b->side[i].limiter_player);
     }

@@ -116,7 +116,7 @@ static int player_peek(struct script_player *s, struct sim_outcome *out)
     return weir_take_all_at(s->w, rq, (size_t)s->n, now_of(s), &out->verdict);
 }
 
-/* How the guards stand: the words of the world. */
+/* How the guards stand: the words of the simulation. */
 static int stand(struct script_player *s, struct sim_outcome *out)
 {
     struct weir__out o = {s->state, sizeof s->state, 0};

@@ -1,5 +1,5 @@
-/* An engine driven by the events of a script, so that whatever runs against the world of a
- * simulation runs against the library too.
+/* An engine driven by the events of a script, so that whatever runs against the reference runs
+ * against the library too.
  *
  * There are three ways on stage: a policy of an engine; a limit whose terms are policies of their
  * own, taken all or nothing; and a limiter without keys. All speak the same events.
@@ -35,8 +35,8 @@ void player_init(struct script_player *s, struct weir *w, const char *name, int 
                  int64_t start_ns);
 void player_end(struct script_player *s);
 
-/* As sim_world_apply; but that who waits to enter waits. A stage of several parts cannot peek but
- * at cost 0, and has no guards. */
+/* As reference_apply; but a caller that waits to enter waits. A stage of several parts cannot peek
+ * but at cost 0, and has no guards. */
 bool player_apply(struct script_player *s, const struct sim_event *event, struct sim_outcome *out,
                   struct sim_error *error);
 
