@@ -14,8 +14,8 @@ import sys
 
 TABLE_CASES = ("100000 x 16", "1000000 x 16", "1000000 x 200", "10000000 x 16", "100000000 x 8")
 
-# The goals were written for a machine on which these yardsticks took this many nanoseconds. A goal in
-# nanoseconds is scaled to this machine by what the same yardstick takes here.
+# The goals were written for a machine on which these yardsticks took this many nanoseconds. A goal
+# in nanoseconds is scaled to this machine by what the same yardstick takes here.
 THEIR_READ, THEIR_TSC, THEIR_CAS = 185.0, 10.0, 12.6
 
 
@@ -71,7 +71,8 @@ class Samples:
         return min(timed, default=0)
 
     def disturbed(self):
-        """(runs that began while others used the machine, runs), (samples that lost time, samples)."""
+        """(runs that began while others used the machine, runs), (samples that lost time,
+        samples)."""
         return ((sum(map(int, self.busy)), len(self.busy)),
                 (sum(lost > 0.05 for lost in self.lost), len(self.lost)))
 
@@ -196,7 +197,8 @@ def limiter_goals(s):
 def memory_goals(s):
     for scene in s.scenes("resident"):
         got = s.median("resident", scene, "bytes a key")
-        yield Goal(f"resident memory, {case_text(scene)}", "40 bytes a key", f"{got:.1f}", got <= 40)
+        yield Goal(f"resident memory, {case_text(scene)}", "40 bytes a key", f"{got:.1f}",
+                   got <= 40)
 
 
 def attack_goals(s):
@@ -217,21 +219,29 @@ def how_measured(s):
     (busy, runs), (lost, samples) = s.disturbed()
     lines = [
         "## How it was measured", "",
-        f"Every figure is a median of {s.runs()} runs or more; `±` is half the distance between the "
+        f"Every figure is a median of {s.runs()} runs or more; `±` is half the distance between "
+        "the "
         "quartiles, where it reaches half a percent. "
-        "What stands in one ratio is measured in turn within each run, and the ratio is the median of "
+        "What stands in one ratio is measured in turn within each run, and the ratio is the median "
+        "of "
         "the runs' ratios. Threads are pinned. For one thread, time is the "
-        "thread's own processor time; for two, it is wall-clock time in which both were at work.", "",
-        "Unless it says otherwise: token bucket, the clock passed in, 16-byte keys, random, taken from an "
+        "thread's own processor time; for two, it is wall-clock time in which both were at work.",
+        "",
+        "Unless it says otherwise: token bucket, the clock passed in, 16-byte keys, random, taken "
+        "from an "
         "array that is read in order (the figures include that), the first third of each run not "
-        "timed. Each program checks that it measured what it says: grants, refusals and evictions are "
+        "timed. Each program checks that it measured what it says: grants, refusals and evictions "
+        "are "
         "counted.", "",
     ]
     if "urgent" in s.notes:
-        lines += ["Some or all of it was measured with real-time priority on a machine that others used too: "
+        lines += ["Some or all of it was measured with real-time priority on a machine that others "
+                  "used too: "
                   "they took no core from it, but some of its caches and memory.", ""]
-    lines += [f"Each run waits a few seconds for a machine that is idle: {busy} of {runs} runs began all the "
-              f"same on one that was not, and {lost} of {samples} samples lost more than 5% of their "
+    lines += [f"Each run waits a few seconds for a machine that is idle: {busy} of {runs} runs "
+              "began all the "
+              f"same on one that was not, and {lost} of {samples} samples lost more than 5% of "
+              "their "
               "time to others.", ""]
     lines += table(("", ""), machine())
     return lines
@@ -240,10 +250,14 @@ def how_measured(s):
 def yardsticks(s):
     lines = [
         "## Yardsticks", "",
-        "Over memory obtained as the table's is (anonymous, huge pages advised), as much of it as the "
-        "table takes for that number of keys, in strides of 128 bytes. *Dependent read*: each read says where the "
-        "next one is. *Independent update*: an atomic addition at a random place that depends on none before; "
-        "*asked for*, 64 places prefetched in advance. *Keys*: reading the keys in order, all their bytes.", "",
+        "Over memory obtained as the table's is (anonymous, huge pages advised), as much of it as "
+        "the "
+        "table takes for that number of keys, in strides of 128 bytes. *Dependent read*: each read "
+        "says where the "
+        "next one is. *Independent update*: an atomic addition at a random place that depends on "
+        "none before; "
+        "*asked for*, 64 places prefetched in advance. *Keys*: reading the keys in order, all "
+        "their bytes.", "",
     ]
     rows = []
     for scene in TABLE_CASES:
@@ -256,7 +270,8 @@ def yardsticks(s):
     if s.bench("limiter"):
         names = (("tsc", "reading the time-stamp counter"), ("clock_gettime", "clock_gettime"),
                  ("cas", "compare-and-swap of one word"))
-        lines += table(("", "1 thread, ns", "x counter", "2 threads at once, ns each", "x counter"), [
+        lines += table(("", "1 thread, ns", "x counter", "2 threads at once, ns each", "x counter"),
+                       [
             (text, *(cell for scene in ("1 thread", "2 threads") for cell in (
                 ns_cell(s, "limiter", scene, who),
                 ratio_text(s.ratio(("limiter", scene, who), ("limiter", "1 thread", "tsc"))))))
@@ -277,8 +292,10 @@ def decisions(s):
                      f"{1000 / s.median(*at, 'batch'):.1f}",
                      f"{100 * s.median(*at, 'evicted'):.2f}%"))
     lines = ["## A decision on a live key", "",
-             "`weir_take_at`, and `weir_take_many_at` in batches of 64. All keys are in the table and alive, "
-             "max_keys is their number, and every decision is granted. The last column says how many of the "
+             "`weir_take_at`, and `weir_take_many_at` in batches of 64. All keys are in the table "
+             "and alive, "
+             "max_keys is their number, and every decision is granted. The last column says how "
+             "many of the "
              "keys were evicted when the table was filled.", ""]
     lines += table(("", "single, ns", "x dependent read", "batch, ns", "x independent update",
                     "million/s", "lost"), rows)
@@ -318,10 +335,14 @@ def attacker(s):
         ratio_text(s.ratio(("latency", scene, p), ("latency", "before", p))))))
         for scene, text in scenes]
     return ["## Another thread invents keys", "",
-            "Single decisions on 10^5 live keys (the victims) in a table for 10^6, each timed with the "
-            "time-stamp counter, less what an empty timing takes; meanwhile a thread on the other core "
-            "takes one of each key it can think of, in batches of 64. The ratios are to the first row. The "
-            "last row has no other user of the table: what it adds to the row above is the machine's "
+            "Single decisions on 10^5 live keys (the victims) in a table for 10^6, each timed with "
+            "the "
+            "time-stamp counter, less what an empty timing takes; meanwhile a thread on the other "
+            "core "
+            "takes one of each key it can think of, in batches of 64. The ratios are to the first "
+            "row. The "
+            "last row has no other user of the table: what it adds to the row above is the "
+            "machine's "
             "own cost of sharing caches and memory.", ""] + table(
         ("", "p50, ns", "", "p99, ns", "", "p99.9, ns", ""), rows)
 
@@ -330,9 +351,11 @@ def memory(s):
     rows = [(case_text(scene), f"{s.median('resident', scene, 'bytes a key'):.1f}",
              ratio_text(s.median("resident", scene, "bytes a key") / 40),
              f"{s.median('resident', scene, 'stated'):.1f}",
-             f"{100 * s.median('resident', scene, 'evicted'):.2f}%") for scene in s.scenes("resident")]
+             f"{100 * s.median('resident', scene, 'evicted'):.2f}%")
+            for scene in s.scenes("resident")]
     return ["## Memory", "",
-            "Growth of the process's resident memory from before the store was opened until all keys are in "
+            "Growth of the process's resident memory from before the store was opened until all "
+            "keys are in "
             "it, over the keys that are alive then.", ""] + table(
         ("", "bytes a live key", "x goal of 40", "as weir_stats says", "lost"), rows)
 
@@ -354,7 +377,8 @@ def limiter(s):
              ns_cell(s, *two, who), ratio_text(s.ratio((*two, who), (*two, "cas"))))
             for who, text in names]
     return ["## One limiter, without keys", "",
-            "Token bucket. By one thread beside a read of the time-stamp counter; by two threads on the same "
+            "Token bucket. By one thread beside a read of the time-stamp counter; by two threads "
+            "on the same "
             "limiter, ns of each thread, beside a contended compare-and-swap.", ""] + table(
         ("", "1 thread, ns", "x counter", "2 threads, ns each", "x contended CAS"), rows)
 
@@ -362,27 +386,33 @@ def limiter(s):
 def algorithms(s):
     base = ("algorithms", "token-bucket")
     rows = [(name, ns_cell(s, "algorithms", name, "alone"),
-             ratio_text(s.ratio(("algorithms", name, "alone"), ("algorithms", name, "clock_gettime"))),
+             ratio_text(s.ratio(("algorithms", name, "alone"),
+                                ("algorithms", name, "clock_gettime"))),
              *(cell for how in ("single", "batch") for cell in (
                  ns_cell(s, "algorithms", name, how),
                  ratio_text(s.median("algorithms", name, how) / s.median(*base, how)))))
             for name in s.scenes("algorithms")]
     return ["## The algorithms", "",
-            "A thousand events a second asked twice as often, so that about half is refused (`smooth-*` and "
-            "what else makes callers wait: asked as often as it grants). *Alone*: one state, no table.", ""
+            "A thousand events a second asked twice as often, so that about half is refused "
+            "(`smooth-*` and "
+            "what else makes callers wait: asked as often as it grants). *Alone*: one state, no "
+            "table.", ""
             ] + table(("", "alone, ns", "x clock_gettime", "engine, 10^5 keys, single, ns",
                        "x token-bucket", "batch, ns", "x token-bucket"), rows)
 
 
 def guards(s):
     bucket = ("guards", "token-bucket")
-    rows = [(name if name != "token-bucket" else "token-bucket: weir_take", *(cell for how in ("one key", "many keys")
+    rows = [(name if name != "token-bucket" else "token-bucket: weir_take",
+             *(cell for how in ("one key", "many keys")
              for cell in (ns_cell(s, "guards", name, how),
                           ratio_text(s.ratio(("guards", name, how), (*bucket, how))))))
             for name in s.scenes("guards")]
     return ["## Guards", "",
-            "A call entered and exited (`weir_enter_at`, `weir_exit_at`), beside a decision of a token bucket. Every call is "
-            "let in and succeeds, one after the other; on one key, and on 10^4 at random.", ""] + table(
+            "A call entered and exited (`weir_enter_at`, `weir_exit_at`), beside a decision of a "
+            "token bucket. Every call is "
+            "let in and succeeds, one after the other; on one key, and on 10^4 at random.",
+            ""] + table(
         ("", "one key, ns", "x token-bucket", "10^4 keys, ns", "x token-bucket"), rows)
 
 
@@ -391,11 +421,13 @@ def store(s):
     for scene in s.scenes("store"):
         for kind in ("memory", "file, tmpfs", "file, disk"):
             if s.has("store", scene, f"{kind}, single"):
-                rows.append((count_text(scene), kind, *(cell for how in ("single", "batch") for cell in (
+                rows.append((count_text(scene), kind,
+                             *(cell for how in ("single", "batch") for cell in (
                     ns_cell(s, "store", scene, f"{kind}, {how}"),
                     ratio_text(s.ratio(("store", scene, f"{kind}, {how}"),
                                        ("store", scene, f"memory, {how}")))))))
-    return ["## A store in a file", "", "`file:` is shared by processes and survives their kill at any "
+    return ["## A store in a file", "",
+            "`file:` is shared by processes and survives their kill at any "
             "instant, which costs a note of each change before it is made.", ""] + table(
         ("keys", "store", "single, ns", "x memory", "batch, ns", "x memory"), rows)
 
@@ -412,7 +444,8 @@ def threads(s):
             rows.append((count_text(keys), text, ns_cell(s, *one), ns_cell(s, *two),
                          ratio_text(2 * s.ratio(one, two))))
     return ["## Two threads on one engine", "",
-            "*Scaling* is how much more two threads do in the same time than one: 2 is perfect.", ""] + table(
+            "*Scaling* is how much more two threads do in the same time than one: 2 is perfect.",
+            ""] + table(
         ("keys", "", "1 thread, ns", "2 threads, ns each", "scaling"), rows)
 
 
@@ -425,8 +458,10 @@ def instructions(s):
         text = "going through the keys (taken off the others)" if name == "loop" else name
         rows.append((text, f"{n:.0f}", ratio_text(n / base)))
     return ["## Instructions", "",
-            "Counted by callgrind, as the difference between a long run and a short one over the difference "
-            "of their decisions. The algorithms are single decisions, half of them refused.", ""] + table(
+            "Counted by callgrind, as the difference between a long run and a short one over the "
+            "difference "
+            "of their decisions. The algorithms are single decisions, half of them refused.",
+            ""] + table(
         ("one decision", "instructions", "x weir_take_at"), rows)
 
 
@@ -438,23 +473,30 @@ def peers(s):
     rows = [(name, f"{took}", bytes_, ratio_text(took / single), ratio_text(took / batch))
             for name, took, bytes_ in stated]
     return ["## For scale", "",
-            "What peers take at 10^6 string keys, **stated by others and measured on another machine with two "
-            "virtual cores**: not measured here, so the ratios say no more than the order of magnitude. One limiter "
-            "without keys, there: governor 9.7 ns, Guava 37 ns, x/time/rate 84 ns (by two threads: governor 49, "
+            "What peers take at 10^6 string keys, **stated by others and measured on another "
+            "machine with two "
+            "virtual cores**: not measured here, so the ratios say no more than the order of "
+            "magnitude. One limiter "
+            "without keys, there: governor 9.7 ns, Guava 37 ns, x/time/rate 84 ns (by two threads: "
+            "governor 49, "
             "Guava 110).", ""] + table(
-        ("", "ns a decision", "bytes a key", "over our single decision", "over ours in a batch"), rows)
+        ("", "ns a decision", "bytes a key", "over our single decision", "over ours in a batch"),
+                rows)
 
 
 def main():
     s = Samples(sys.argv[1:])
-    lines = ["<!-- Generated by bench/micro/run. Do not edit: run it again. -->", "# Benchmarks", "",
-             "This page is generated by `bench/micro/run`, on the machine described below; on another one, "
+    lines = ["<!-- Generated by bench/micro/run. Do not edit: run it again. -->", "# Benchmarks",
+             "",
+             "This page is generated by `bench/micro/run`, on the machine described below; on "
+             "another one, "
              "the ratios are what to compare.", ""]
     lines += summary(s) + how_measured(s)
     if s.bench("table"):
         lines += yardsticks(s) + decisions(s)
     for name, section in (("churn", churn), ("latency", attacker), ("resident", memory),
-                          ("limiter", limiter), ("algorithms", algorithms), ("guards", guards), ("store", store),
+                          ("limiter", limiter), ("algorithms", algorithms), ("guards", guards),
+                          ("store", store),
                           ("threads", threads), ("count", instructions), ("table", peers)):
         if s.bench(name):
             lines += section(s)

@@ -23,7 +23,7 @@ struct thread_keys {
 };
 
 struct threads_bench {
-    struct thread_keys lane[PINNED_MOST];
+    struct thread_keys keys_of[PINNED_MOST];
     struct region region;
 };
 
@@ -38,21 +38,21 @@ static void decide(struct thread_keys *l, const struct keys *k, bench_engine_dec
 
 static void do_single(void *arg, int who, uint64_t n)
 {
-    struct thread_keys *l = &((struct threads_bench *)arg)->lane[who];
+    struct thread_keys *l = &((struct threads_bench *)arg)->keys_of[who];
 
     decide(l, &l->keys, bench_engine_single, n);
 }
 
 static void do_batch(void *arg, int who, uint64_t n)
 {
-    struct thread_keys *l = &((struct threads_bench *)arg)->lane[who];
+    struct thread_keys *l = &((struct threads_bench *)arg)->keys_of[who];
 
     decide(l, &l->keys, bench_engine_batch, n);
 }
 
 static void do_hot(void *arg, int who, uint64_t n)
 {
-    struct thread_keys *l = &((struct threads_bench *)arg)->lane[who];
+    struct thread_keys *l = &((struct threads_bench *)arg)->keys_of[who];
 
     decide(l, &l->hot, bench_engine_single, n);
 }
@@ -60,7 +60,7 @@ static void do_hot(void *arg, int who, uint64_t n)
 static void do_chase(void *arg, int who, uint64_t n)
 {
     struct threads_bench *b = arg;
-    struct thread_keys *l = &b->lane[who];
+    struct thread_keys *l = &b->keys_of[who];
 
     l->chain = chase(&b->region, l->chain, n);
 }
@@ -69,7 +69,7 @@ static void do_update(void *arg, int who, uint64_t n)
 {
     struct threads_bench *b = arg;
 
-    update(&b->region, &b->lane[who].seed, n);
+    update(&b->region, &b->keys_of[who].seed, n);
 }
 
 static const struct threads_contender {
@@ -89,7 +89,7 @@ static void open_bench(struct threads_bench *b, uint64_t keys)
     must(bench_engine_fill(&g, KEY_LEN, 0, keys).granted == keys, "every key was granted");
     region_open(&b->region, bench_engine_stats(&g).bytes);
     for (uint64_t i = 0; i < PINNED_MOST; i++) {
-        struct thread_keys *l = &b->lane[i];
+        struct thread_keys *l = &b->keys_of[i];
 
         l->rig = g;
         l->seed = 0x5eed + i;
@@ -99,7 +99,7 @@ static void open_bench(struct threads_bench *b, uint64_t keys)
         keys_open(&l->hot, KEY_LEN, 1 << 14);
         keys_random(&l->hot, &l->seed, 1);
     }
-    chase_prepare(&b->region, &b->lane[0].seed);
+    chase_prepare(&b->region, &b->keys_of[0].seed);
 }
 
 int main(int argc, char **argv)

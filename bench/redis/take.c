@@ -154,7 +154,7 @@ static void check(void)
     struct weir_remote_stats s;
 
     weir_remote_stats(engine, &s);
-    must(s.remote, "the store is elsewhere");
+    must(s.remote, "the store is remote");
     must(s.failed == 0 && s.crowded == 0 && s.fell_back == 0, "the store answered everything");
 }
 

@@ -47,7 +47,7 @@ struct load_result {
     uint64_t replies; /* while it measured */
     bool began, ended;
     struct histogram times;
-    int64_t now_ns, heard_ns;
+    int64_t now_ns, replied_ns;
     int64_t idle_ns; /* spent in polling while there was nothing to do */
 };
 
@@ -90,10 +90,10 @@ static bool more_to_send(const struct load_plan *p, const struct load_result *r)
 /* A round without replies was idle time. A long round was another process's. */
 static void account(const struct load_plan *p, struct load_result *r, int64_t since_ns, size_t n)
 {
-    must(n > 0 || r->now_ns - r->heard_ns < PATIENCE_NS,
+    must(n > 0 || r->now_ns - r->replied_ns < PATIENCE_NS,
          "the server says something in ten seconds");
     if (n > 0)
-        r->heard_ns = r->now_ns;
+        r->replied_ns = r->now_ns;
     else if (r->began && !r->ended && !p->sleep && r->now_ns - since_ns < ROUND_MOST_NS)
         r->idle_ns += r->now_ns - since_ns;
 }
@@ -122,7 +122,7 @@ static void run_closed(const struct load_plan *p, struct load_result *r)
     const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
 
     look_at_clock(p, r, start_ns);
-    r->heard_ns = start_ns;
+    r->replied_ns = start_ns;
     for (size_t i = 0; i < clients.members && more_to_send(p, r); i++)
         client_send(&clients, &clients.member[i], 0);
     while (clients.batches > 0)
@@ -152,7 +152,7 @@ static void run_open(const struct load_plan *p, struct load_result *r)
     struct wire_client *m;
 
     look_at_clock(p, r, start_ns);
-    r->heard_ns = start_ns;
+    r->replied_ns = start_ns;
     while (!r->ended || clients.batches > 0) {
         int64_t due_ns = start_ns + (int64_t)((double)sent * step_ns);
 

@@ -51,7 +51,8 @@ class Bench:
         if len(cores) < 2:
             raise SystemExit("two cores are needed: one for the server, one for the client")
         self.server_core, self.client_core = cores[:2]
-        self.looks = 0 if urgent else 300  # how often to wait a tenth of a second for a quiet machine
+        # how often to wait a tenth of a second for a quiet machine
+        self.looks = 0 if urgent else 300
         if urgent:
             emit("note", "urgent", "yes", 0, 0)
 
@@ -171,7 +172,8 @@ def resp(b):
 
 def redis_rate(b, c, keys, depth):
     """The rate that Redis can serve: the offered load is a part of it."""
-    rates = [b.best(lambda: c.load(b, "redis INCR", keys=keys, depth=depth, seconds=b.seconds))["rate"]
+    rates = [b.best(lambda: c.load(b, "redis INCR", keys=keys, depth=depth,
+                                   seconds=b.seconds))["rate"]
              for _ in range(3)]
     return sorted(rates)[1]
 
@@ -192,7 +194,8 @@ def latency(b):
 
 
 def latency_of(b, c, who, keys, depth, rate, scene, run):
-    got, middle = b.calmest(lambda: c.load(b, who, keys=keys, depth=depth, rate=rate, seconds=b.seconds))
+    got, middle = b.calmest(lambda: c.load(b, who, keys=keys, depth=depth, rate=rate,
+                                           seconds=b.seconds))
     for bench, name in (("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us"),
                         ("achieved", "rate"), ("load cpu", "server_ns")):
         emit(bench, scene, who, run, got[name], got["lost"])
@@ -255,7 +258,8 @@ def memory(b):
     for run in range(b.memory_runs):
         say(f"memory, {keys} keys, run {run}")
         for who in ("redis GCRA", "weir"):
-            server = servers.redis(core) if who == "redis GCRA" else servers.weir(b.weir_program, core)
+            server = (servers.redis(core) if who == "redis GCRA"
+                      else servers.weir(b.weir_program, core))
             command = ("CL.THROTTLE", "key:%d", *LIMIT)
             if who == "redis GCRA":
                 command = ("EVALSHA", servers.gcra_script(server), "1", "key:%d", *LIMIT)
@@ -267,21 +271,21 @@ def threads(b):
     """One worker and two, on both cores, with the client on the same."""
     cores, keys = [b.server_core, b.client_core], 100000
     command = ("CL.THROTTLE", "key:%d", *LIMIT)
-    crew = {n: servers.weir(b.weir_program, cores, threads=n) for n in (1, 2)}
+    daemons = {n: servers.weir(b.weir_program, cores, threads=n) for n in (1, 2)}
     say("threads")
-    for server in crew.values():
+    for server in daemons.values():
         b.load(server, command, keys=keys, each=True, depth=FILL_DEPTH)
     for run in range(b.rounds):
         for depth in DEPTHS:
             scene = f"depth {depth}"
             b.begin(f"threads, {scene}", run)
-            for n in turned(crew, run):
-                got = b.load(crew[n], command, core=-1, sleep=True, keys=keys, depth=depth,
+            for n in turned(daemons, run):
+                got = b.load(daemons[n], command, core=-1, sleep=True, keys=keys, depth=depth,
                              seconds=b.seconds)
                 for bench, name in (("threads rate", "rate"), ("threads cpu", "server_ns"),
                                     ("threads client", "client_ns")):
                     emit(bench, scene, f"{n}", run, got[name])
-    for server in crew.values():
+    for server in daemons.values():
         server.stop()
 
 

@@ -46,7 +46,8 @@ def rate_goals(s):
             least = least.get(depth_of(scene))
             if least:
                 r = against(s, "rate", scene, "weir", other)
-                yield Goal(f"throughput over {other.replace('redis', 'Redis')}, {scene_text(scene)}",
+                yield Goal(f"throughput over {other.replace('redis', 'Redis')}, "
+                           f"{scene_text(scene)}",
                            f"at least {least:g}x", ratio_text(r), r >= least)
 
 
@@ -98,19 +99,30 @@ def how_measured(s):
     (busy, runs), (lost, samples) = s.disturbed()
     return [
         "## How it was measured", "",
-        "Servers run with one thread on one core, and the client with one thread on another; TCP over the "
-        f"loopback, 32 connections. Every figure is a median of {s.runs()} runs or more; `±` is half the "
-        "distance between the quartiles, where it reaches half a percent. In each round every contender is "
-        "measured once, one after the other, and a ratio is the median of the rounds' ratios. All keys "
-        "are there before it counts, all of them are alive, keys are drawn at random, and all requests are "
+        "Servers run with one thread on one core, and the client with one thread on another; TCP "
+        "over the "
+        f"loopback, 32 connections. Every figure is a median of {s.runs()} runs or more; `±` is "
+        "half the "
+        "distance between the quartiles, where it reaches half a percent. In each round every "
+        "contender is "
+        "measured once, one after the other, and a ratio is the median of the rounds' ratios. All "
+        "keys "
+        "are there before it counts, all of them are alive, keys are drawn at random, and all "
+        "requests are "
         "granted: the client counts refusals and fails if there are any.", "",
-        "The client (`bench/wire/load.c`) renders its requests beforehand and counts replies rather than "
-        "parse them; it polls and does not sleep, for a server would pay for waking it. *Depth* is how many "
+        "The client (`bench/wire/load.c`) renders its requests beforehand and counts replies "
+        "rather than "
+        "parse them; it polls and does not sleep, for a server would pay for waking it. *Depth* is "
+        "how many "
         "requests a connection sends with one write before it waits for "
-        "their replies. Processor time is that of the server's process, user and system, all threads.", "",
-        f"Each scene waits a while for a machine that is idle: {busy} of {runs} began all the same on one "
-        f"that was not, and {lost} of {samples} samples lost more than 5% of their time to others. A sample "
-        "that lost more than 3% was taken again, up to four times, and the one that lost least counts.", "",
+        "their replies. Processor time is that of the server's process, user and system, all "
+        "threads.", "",
+        f"Each scene waits a while for a machine that is idle: {busy} of {runs} began all the same "
+        "on one "
+        f"that was not, and {lost} of {samples} samples lost more than 5% of their time to others. "
+        "A sample "
+        "that lost more than 3% was taken again, up to four times, and the one that lost least "
+        "counts.", "",
         *(["All of it ran with real-time priority, on a machine that others used too.", ""]
           if "urgent" in s.notes else []),
         *table(("", ""), machine() + [("TCP congestion control", congestion())] + programs()),
@@ -120,11 +132,13 @@ def how_measured(s):
 def throughput(s):
     rows = []
     for scene in s.scenes("rate"):
-        rows.append((scene_text(scene), *(cell(s, "rate", scene, who, scale=1e-3) for who, _ in WHO),
+        rows.append((scene_text(scene),
+                     *(cell(s, "rate", scene, who, scale=1e-3) for who, _ in WHO),
                      *(ratio_text(against(s, "rate", scene, "weir", who))
                        for who in ("redis INCR", "redis GCRA", "ping"))))
     return ["## Throughput", "",
-            "Thousand replies a second. The first column of figures is the ceiling: a server that reads, "
+            "Thousand replies a second. The first column of figures is the ceiling: a server that "
+            "reads, "
             "counts lines and writes (`bench/wire/ping.c`), asked to PING.", "",
             *table(("", *(text for _, text in WHO), "weir x INCR", "weir x GCRA", "weir x ceiling"),
                    rows)]
@@ -142,9 +156,12 @@ def processor(s):
                          f"{100 * s.median('busy', *key):.0f}%",
                          cell(s, "client", *key)))
     return ["## Processor time", "",
-            "Of the server for a reply, at full load, in nanoseconds; how it divides is sampled at the "
-            "kernel's ticks and right to a few percent. *Busy*: how much of its core the server had; "
-            "where that is all of it, the server was the bottleneck and not the client. *Client*: the "
+            "Of the server for a reply, at full load, in nanoseconds; how it divides is sampled at "
+            "the "
+            "kernel's ticks and right to a few percent. *Busy*: how much of its core the server "
+            "had; "
+            "where that is all of it, the server was the bottleneck and not the client. *Client*: "
+            "the "
             "generator's own time for a reply, without the polling while there was none.", "",
             *table(("", "", "ns", "x Redis INCR", "kernel", "own", "busy", "client, ns"), rows)]
 
@@ -158,27 +175,34 @@ def latency(s):
                              (cell(s, p, scene, who, digits=1),
                               ratio_text(against(s, p, scene, who, "redis INCR")))
                              if s.has(p, scene, who) else ("", ""))),
-                         f"{100 * s.median('achieved', scene, who) / s.median('offered', scene, 'all'):.1f}%",
+                         "{:.1f}%".format(100 * s.median("achieved", scene, who)
+                                          / s.median("offered", scene, "all")),
                          cell(s, "load cpu", scene, who)))
     return ["## Latency at equal load", "",
-            "Microseconds from the time at which a request was due to be sent to the time at which its reply "
-            "was read. Due times are fixed beforehand: 60% of what Redis INCR can do at that depth; ratios "
-            "are to Redis INCR. In each round a contender is measured three times, and the one with the "
-            "least p99 counts: what disturbs only ever adds. *Middle p99* is that of the second of the three.", "",
-            *table(("", "offered, thousand/s", "", "p50", "", "p99", "", "middle p99", "", "p99.9", "", "achieved",
-                    "server, ns"), rows)]
+            "Microseconds from the time at which a request was due to be sent to the time at which "
+            "its reply "
+            "was read. Due times are fixed beforehand: 60% of what Redis INCR can do at that "
+            "depth; ratios "
+            "are to Redis INCR. In each round a contender is measured three times, and the one "
+            "with the "
+            "least p99 counts: what disturbs only ever adds. *Middle p99* is that of the second of "
+            "the three.", "",
+            *table(("", "offered, thousand/s", "", "p50", "", "p99", "", "middle p99", "", "p99.9",
+                    "", "achieved", "server, ns"), rows)]
 
 
 def http(s):
     rows = []
     for scene in s.scenes("http cpu"):
-        for who, text in (("nginx", "nginx, empty_gif under limit_req"), ("weir", "weir, GET /v1/take")):
+        for who, text in (("nginx", "nginx, empty_gif under limit_req"),
+                          ("weir", "weir, GET /v1/take")):
             rows.append((scene_text(scene), text, cell(s, "http cpu", scene, who),
                          ratio_text(against(s, "http cpu", scene, who, "nginx")),
                          cell(s, "http rate", scene, who, scale=1e-3),
                          f"{100 * s.median('http busy', scene, who):.0f}%"))
     return ["## HTTP", "",
-            "By wrk, 32 connections, keep-alive, no pipelining. Processor time of the server for a request "
+            "By wrk, 32 connections, keep-alive, no pipelining. Processor time of the server for a "
+            "request "
             "is what counts: wrk is busier than either server.", "",
             *table(("", "", "server, ns", "x nginx", "thousand/s", "server busy"), rows)]
 
@@ -190,7 +214,8 @@ def memory(s):
             rows.append((scene_text(scene), text, cell(s, "memory", scene, who, digits=1),
                          ratio_text(against(s, "memory", scene, who, "redis GCRA"))))
     return ["## Memory", "",
-            "Growth of the server's resident memory while it learns all keys (`key:` and 12 digits), over "
+            "Growth of the server's resident memory while it learns all keys (`key:` and 12 "
+            "digits), over "
             "their number.", "", *table(("", "", "bytes a key", "x Redis"), rows)]
 
 
@@ -205,8 +230,10 @@ def threads(s):
                      cell(s, "threads client", *two),
                      ratio_text(s.median("threads rate", *two) * spent / 2e9)))
     return ["## Two worker threads", "",
-            "On two cores that the client shares with them, 10^5 keys. Server and client together have two "
-            "seconds of processor time a second; the last column says how much of that the decisions used. "
+            "On two cores that the client shares with them, 10^5 keys. Server and client together "
+            "have two "
+            "seconds of processor time a second; the last column says how much of that the "
+            "decisions used. "
             "A second thread that makes a decision dearer than one thread does would show in "
             "the server's nanoseconds.", "",
             *table(("", "1 thread, thousand/s", "2 threads, thousand/s", "scaling",
@@ -225,7 +252,8 @@ def notes():
 
 def page(s):
     lines = ["# Benchmarks over the wire", "",
-             "Written by `bench/wire/run`. No number stands alone: beside each is what a contender did in the "
+             "Written by `bench/wire/run`. No number stands alone: beside each is what a contender "
+             "did in the "
              "same run.", ""]
     lines += summary(s) + how_measured(s)
     for bench, section in (("rate", throughput), ("cpu", processor), ("p99", latency),
