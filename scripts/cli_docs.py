@@ -8,6 +8,7 @@ replaces @name@ in a template by the part of that name, and writes the files int
 the source tree). tests/integration/cli_generated.py compares them with the files in the tree.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -16,7 +17,8 @@ import textwrap
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 GENERATED = "Made by scripts/cli_docs.py: change src/cli/*_options.c or the template *.in instead."
-FILES = ["docs/man/weir.1", "completions/weir.bash", "completions/_weir", "completions/weir.fish"]
+FILES = ["docs/man/weir.1", "completions/weir.bash", "completions/_weir", "completions/weir.fish",
+         "docs/reference/config.md", "docs/reference/weir.schema.json"]
 
 ALGORITHMS = {
     "fixed-window": "a counter that restarts with each window",
@@ -29,6 +31,7 @@ ALGORITHMS = {
     "smooth-bursty": "the next caller pays",
     "smooth-warmup": "a slow start after a rest",
     "min-interval": "at least this long between events",
+    "unlimited": "grants everything", "0/s": "refuses everything",
     "concurrency": "at most N calls at once",
     "system": "a gate for the whole process",
     "breaker": "stops calls that fail",
@@ -86,15 +89,27 @@ class Command:
         return words
 
 
+class Key:
+    """A key of the configuration file."""
+
+    def __init__(self, name, kind, words, least, most, times, live, expected, usual, text):
+        self.name, self.kind, self.words = name, kind, words.split("|") if words else []
+        self.least, self.most, self.times = int(least), int(most), int(times)
+        self.live, self.expected, self.usual, self.text = live == "live", expected, usual, text
+
+
 class Table:
     def __init__(self, weir):
         text = subprocess.run([weir, "help", "--format=table"], capture_output=True, text=True,
                               check=True).stdout
         self.commands, self.algorithms = [], []  # an algorithm: name, "amount" or "bare", options
+        self.keys = []
         for line in text.splitlines():
             what, *fields = line.replace("\\n", "\n").split("\t")
             if what == "command":
                 self.commands.append(Command(*fields))
+            elif what == "key":
+                self.keys.append(Key(*fields))
             elif what == "algorithm":
                 self.algorithms.append((fields[0], fields[1], fields[2:]))
             else:
@@ -411,6 +426,85 @@ def fish(table):
     }
 
 
+# ---- The configuration file ----------------------------------------------------------------------
+
+NUMBERS = {"count": "^[0-9]+(\\.[0-9]+)?[kM]?$", "bytes": "^[0-9]+(KiB|MiB|GiB|k|M|G)?$"}
+TEXTS = {"duration": "^([0-9.]+[a-z]+)+$|^0$", "patience": "^([0-9.]+[a-z]+)+$|^0$|^forever$",
+         "part": "^1(/[0-9]+)?$"}
+
+
+def config_rows(keys):
+    lines = ["| key | default | reload | |", "|---|---|---|---|"]
+    for key in keys:
+        cells = [f"`{key.name}`", key.usual, "live" if key.live else "restart", key.text]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def config(table):
+    forms = [key for key in table.keys if key.kind == "form" or key.name == "store"
+             or key.name.split(".")[0] in ("listen", "stores", "limits")]
+    return {"forms": config_rows(forms),
+            "settings": config_rows(key for key in table.keys if key not in forms)}
+
+
+def schema_value(key):
+    """What one value of the key may be, for an editor; `weir check` knows the ranges exactly."""
+    if key.kind == "yesno" or key.words == ["on", "off"]:
+        return {"anyOf": [{"type": "boolean"}, {"enum": ["on", "off", "yes", "no"]}]}
+    if key.words:
+        return {"enum": key.words}
+    if key.kind in NUMBERS:
+        return {"anyOf": [{"type": "integer", "minimum": key.least, "maximum": key.most},
+                          {"type": "string", "pattern": NUMBERS[key.kind]}]}
+    if key.kind in TEXTS:
+        return {"anyOf": [{"type": "string", "pattern": TEXTS[key.kind]}, {"enum": [0, 1]}]}
+    return {"type": ["string", "integer"]}
+
+
+def schema_of(key, value):
+    if key.times > 1:
+        value = {"anyOf": [value, {"type": "array", "items": value, "maxItems": key.times}]}
+    about = sentence(key.text) + (f" Default: {key.usual}." if key.usual else "")
+    return {"description": about, **value}
+
+
+def schema_map(properties, required=()):
+    shape = {"type": "object", "additionalProperties": False, "properties": properties}
+    return {**shape, "required": list(required)} if required else shape
+
+
+def schema_named(table, name, field):
+    """limits and stores: names, each with a text or a map."""
+    fields = {key.name.split(".")[2]: schema_of(key, {"type": "string"}) for key in table.keys
+              if key.name.startswith(name + ".NAME.")}
+    item = {"anyOf": [{"type": "string"}, schema_map(fields, [field])]}
+    return {"anyOf": [{"type": "object", "additionalProperties": item}, {"type": "null"}]}
+
+
+def schema(table):
+    keys = {key.name: key for key in table.keys}
+    address = schema_map({name.split(".")[1]: schema_of(key, {"type": ["string", "integer"]})
+                          for name, key in keys.items() if name.startswith("listen.")}, ["address"])
+    shapes = {"include": {"type": "string"}, "listen": {"anyOf": [{"type": "string"}, address]},
+              "stores": schema_named(table, "stores", "url"),
+              "limits": schema_named(table, "limits", "limit")}
+    properties, sections = {}, {}
+    for name, key in keys.items():
+        if name in shapes:
+            properties[name] = schema_of(key, shapes[name])
+        elif "." not in name:
+            properties[name] = schema_of(key, schema_value(key))
+        elif name.split(".")[0] not in shapes:
+            section, field = name.split(".")
+            sections.setdefault(section, {})[field] = schema_of(key, schema_value(key))
+    for section, fields in sections.items():
+        properties[section] = schema_map(fields)
+    whole = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "weir.yaml",
+             "$comment": GENERATED, **schema_map(properties)}
+    return {"schema": json.dumps(whole, indent=2)}
+
+
 # ---- All of it -----------------------------------------------------------------------------------
 
 
@@ -423,7 +517,8 @@ def make(weir):
     """The text of each of FILES."""
     table = Table(weir)
     made = {}
-    for path, parts in zip(FILES, (man(table), bash(table), zsh(table), fish(table)), strict=True):
+    for path, parts in zip(FILES, (man(table), bash(table), zsh(table), fish(table), config(table),
+                                   schema(table)), strict=True):
         with open(os.path.join(SOURCE, path + ".in"), encoding="utf-8") as file:
             made[path] = fill(file.read(), parts)
     return made

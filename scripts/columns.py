@@ -1,18 +1,30 @@
 #!/usr/bin/env python3
-"""Holds lines to their width: `scripts/columns.py [FILE...]`, without arguments every file that git tracks.
+"""Holds lines to their width: `scripts/columns.py [FILE...]`, without arguments every tracked file.
 
-C and Lua have 100 columns, comments included, and pages 110. Not counted in pages: tables, code blocks, and lines
-that are one word (an address). Not looked at: test data and the
-generated pages of benchmarks.
+C, Lua, Python, Meson and shell have 100 columns, comments included, and pages 110. Not counted in
+pages: tables, code blocks, and lines that are one word (an address). Not looked at: test data and
+the generated pages of benchmarks.
 """
 
+import os
 import re
 import subprocess
 import sys
 
-WIDTHS = {"c": 100, "h": 100, "lua": 100, "md": 110}
+CODE, PAGE = 100, 110
+WIDTHS = {"c": CODE, "h": CODE, "lua": CODE, "py": CODE, "build": CODE, "sh": CODE, "md": PAGE}
 SKIPPED = re.compile(r"^tests/(fuzz/corpus|vectors)/|^docs/benchmarks.*\.md$")
 UNBREAKABLE = re.compile(r"\s*\||    |\s*(- |\d+\. )?\S+$")
+
+
+def width_of(path):
+    """How wide the lines of a file may be; None: any width. A file without a suffix is shell if it
+    begins like a script."""
+    name = path.rsplit("/", 1)[-1]
+    if "." in name:
+        return WIDTHS.get(name.rsplit(".", 1)[-1])
+    with open(path, "rb") as file:
+        return CODE if file.read(9) == b"#!/bin/sh" else None
 
 
 def too_wide(path, width):
@@ -28,11 +40,13 @@ def too_wide(path, width):
 
 
 def main(paths):
-    paths = paths or subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split()
+    paths = (paths
+             or subprocess.run(["git", "ls-files"], capture_output=True, text=True,
+                               check=True).stdout.split())
     faults = 0
-    for path in paths:
-        width = WIDTHS.get(path.rsplit(".", 1)[-1])
-        for number, columns in too_wide(path, width) if width and not SKIPPED.search(path) else ():
+    for path in filter(os.path.exists, paths):  # a deleted file is tracked until the commit
+        width = None if SKIPPED.search(path) else width_of(path)
+        for number, columns in too_wide(path, width) if width else ():
             print(f"{path}:{number}: {columns} columns, and {width} are the most")
             faults += 1
     return 1 if faults else 0
