@@ -33,6 +33,10 @@ void batch_tally(struct worker *w, const struct limit *l, int error, const struc
 
     counter_add(&n->takes, 1);
     counter_add(error ? &n->errors : v->allowed ? &n->allowed : &n->denied, 1);
+    if (error)
+        tally_error(w->tally, tally_slot_of(l));
+    else
+        tally_verdict(w->tally, tally_slot_of(l), v);
     if (!error && v->shadow > 0)
         tally_shadow(w, l);
 }
@@ -96,6 +100,7 @@ void batch_flush(struct conn *c)
     }
     for (size_t i = 0; i < n; i++) {
         allowed += b->verdict[i].allowed;
+        tally_verdict(c->worker->tally, tally_slot_of(b->op[i].limit), &b->verdict[i]);
         if (b->verdict[i].shadow > 0)
             tally_shadow(c->worker, b->op[i].limit);
         b->op[i].reply(c, &b->op[i], 0, &b->verdict[i]);

@@ -474,18 +474,9 @@ void conn_push(struct conn *c)
         conn_publish(c);
 }
 
-static void conn_polled(uv_poll_t *h, int status, int events)
+/* Reads, serves and replies. */
+static void conn_run(struct conn *c, int events)
 {
-    struct conn *c = (struct conn *)h;
-
-    if (status < 0) {
-        conn_close(c);
-        return;
-    }
-    if (c->lingers) {
-        conn_discard(c);
-        return;
-    }
     if (events & UV_READABLE && conn_is_read(c)) {
         if (!conn_read(c)) {
             conn_close(c);
@@ -499,6 +490,26 @@ static void conn_polled(uv_poll_t *h, int status, int events)
             conn_read_eof(c);
     }
     conn_push(c);
+}
+
+static void conn_polled(uv_poll_t *h, int status, int events)
+{
+    struct conn *c = (struct conn *)h;
+    struct worker *w = c->worker;
+    _Atomic uint64_t *served = &w->counters.commands;
+
+    if (status < 0) {
+        conn_close(c);
+    } else if (c->lingers) {
+        conn_discard(c);
+    } else {
+        const uint64_t before = atomic_load_explicit(served, memory_order_relaxed);
+        const int64_t began_ns = weir__engine_clock();
+
+        conn_run(c, events);
+        latency_record(&w->latency, atomic_load_explicit(served, memory_order_relaxed) - before,
+                       weir__engine_clock() - began_ns);
+    }
 }
 
 void conn_drain(struct conn *c)

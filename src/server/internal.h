@@ -11,6 +11,8 @@
 #include "server/conn.h"
 #include "server/log.h"
 #include "server/memory.h"
+#include "server/metrics/latency.h"
+#include "server/metrics/tallies.h"
 #include "server/stores.h"
 
 #define READ_BYTES (64 * 1024) /* most bytes of one read */
@@ -195,6 +197,8 @@ struct worker {
     bool remote_stalled; /* a connection is not read because REMOTE_MOST are under way */
 
     struct counters counters;
+    struct latency latency;
+    struct tally_sheet *tally; /* decisions by limit */
     char pad[64];
 };
 
@@ -372,6 +376,12 @@ struct server {
         unsigned lines;
         size_t next; /* the next limit to check, by name */
     } full_log;      /* the first worker's: lines about full limits in this minute (room.c) */
+    struct {
+        int64_t since_ns;
+        unsigned lines;
+        size_t next; /* the next limit to check */
+    } refusals;      /* the first worker's: lines about refusals in this minute (refusals.c) */
+    struct tallies *tallies;
     struct listeners *listeners;
     struct reload *reload; /* NULL: there is no configuration file */
 };

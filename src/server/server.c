@@ -308,6 +308,11 @@ uint64_t server_delayed(struct server *s)
     return atomic_load(&s->delayed);
 }
 
+bool server_is_draining(struct server *s)
+{
+    return atomic_load(&s->stopping);
+}
+
 uint64_t server_awaited(struct server *s)
 {
     uint64_t n = 0;

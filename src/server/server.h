@@ -185,6 +185,7 @@ uint64_t server_open_connections(struct server *s);
 struct clients *server_clients(struct server *s);
 uint64_t server_newest_id(struct server *s); /* of the connections so far */
 uint64_t server_delayed(struct server *s);
+bool server_is_draining(struct server *s); /* a signal has asked it to end */
 uint64_t server_awaited(struct server *s); /* replies that remote stores owe */
 int64_t server_uptime_s(struct server *s);
 const struct serve_options *server_options(const struct server *s);

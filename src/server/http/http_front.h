@@ -18,6 +18,7 @@
  *     http_limits.c   the named limits
  *     http_stores.c   the stores
  *     http_config.c   the configuration file
+ *     http_metrics.c  /metrics and /readyz
  *
  * A handler replies before it returns, or has handed over an operation (batch_add, batch_run): then
  * the operation's shape holds what the reply needs to know of the request.
@@ -251,5 +252,7 @@ void http_limits(const struct http_call *call);
 void http_limit(const struct http_call *call);
 void http_stores(const struct http_call *call);
 void http_config(const struct http_call *call);
+void http_metrics(const struct http_call *call);
+void http_readyz(const struct http_call *call);
 
 #endif

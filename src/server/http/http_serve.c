@@ -39,6 +39,8 @@ static const struct route {
     {"/v1/config", false, OWN_PAGES, GET, 0, http_config},
     {"/healthz", false, ALL_PAGES, GET, 0, http_reply_health},
     {"/health", false, ALL_PAGES, GET, 0, http_reply_health}, /* throttlecrab's */
+    {"/readyz", false, OWN_PAGES, GET, 0, http_readyz},
+    {"/metrics", false, OWN_PAGES, GET, 0, http_metrics},
     {"/openapi.json", false, ALL_PAGES, GET, 0, http_reply_openapi},
     {"/", false, ALL_PAGES, GET, 0, http_reply_hello},
 };
