@@ -250,7 +250,8 @@ int weir__store_open(struct weir__store **out, const struct weir_options *o, str
     error = store_open_kind(s, o, why);
     if (!error)
         error = check_memory(s, why);
-    if (!error && !weir__revision_map_init(&s->revision_map, s->max_policies))
+    if (!error && (!weir__revision_map_init(&s->revision_map, s->max_policies) ||
+                   !weir__directory_open(s)))
         error = weir__diag(why, WEIR_ENOMEM, "out of memory");
     if (error) {
         weir__store_close(s);
@@ -267,6 +268,7 @@ void weir__store_close(struct weir__store *s)
     else
         private_close(s);
     weir__revision_map_close(&s->revision_map);
+    weir__directory_close(s);
     (void)pthread_mutex_destroy(&s->lock);
     (void)pthread_mutex_destroy(&s->changes);
     free(s);
@@ -356,12 +358,7 @@ void weir__store_file_counts(const struct weir__store *s, uint64_t *busy, uint64
 /* The part of the directory in use: private memory is touched as policies are created. */
 static uint64_t directory_in_use(const struct weir__store *s)
 {
-    uint64_t last = 0;
-
-    for (uint64_t i = 0; i < s->max_policies; i++)
-        if (atomic_load(&s->directory->record[i].generation) != 0)
-            last = i + 1;
-    return weir__directory_size(last);
+    return weir__directory_size(atomic_load(&s->known.records));
 }
 
 static uint64_t directory_most(const struct weir__store *s)

@@ -23,6 +23,7 @@
 
 #include "engine/policy/revision.h"
 #include "engine/policy/revision_map.h"
+#include "engine/store/directory.h"
 #include "table/table.h"
 
 /* Tables are by class: the size of a state, and whether the limits that share the table have names.
@@ -143,6 +144,7 @@ struct weir__store {
     struct weir__directory *directory;
     _Atomic(struct weir__table *) table[WEIR__SIZE_CLASSES];
     struct weir__revision_map revision_map;
+    struct weir__known known; /* of the directory, by this process */
     /* For the named limits in each table, as this process last saw them: the keys that limits with
      * keys= asked for, and the number of limits that share the rest. */
     _Atomic uint64_t reserved_keys[WEIR__STATE_SIZES], sharers[WEIR__STATE_SIZES];
