@@ -106,7 +106,7 @@ static bool keeps_version(const struct weir__version *v, uint32_t version)
 /* Whether some record keeps a version of that number. */
 static bool is_in_use(const struct weir__store *s, uint32_t version)
 {
-    for (uint64_t r = 0; r < s->max_policies; r++) {
+    for (uint64_t r = 0; r < weir__directory_end(s); r++) {
         struct weir__record *record = &s->directory->record[r];
         const uint32_t generation = atomic_load(&record->generation);
 
@@ -151,7 +151,7 @@ static uint32_t next_number(struct weir__store *s)
 /* Whether a policy of the directory has keys under that number. */
 static bool is_taken(const struct weir__store *s, uint64_t scope)
 {
-    for (uint64_t i = 0; i < s->max_policies; i++) {
+    for (uint64_t i = 0; i < weir__directory_end(s); i++) {
         const struct weir__record *r = &s->directory->record[i];
 
         for (int v = 0; v <= WEIR__VERSIONS_KEPT && atomic_load(&r->tag) != 0; v++)

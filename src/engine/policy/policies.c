@@ -590,7 +590,7 @@ struct weir_policy *weir_policy_next(struct weir *w, const struct weir_policy *a
     struct weir__directory *d = w->store->directory;
     uint64_t i = after ? (uint64_t)(after->record - d->record) + 1 : 0;
 
-    for (; i < w->store->max_policies; i++) {
+    for (; i < weir__directory_end(w->store); i++) {
         char name[WEIR_NAME_MAX];
         struct weir_policy *p;
 

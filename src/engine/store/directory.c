@@ -178,7 +178,7 @@ static void known_read_all(struct weir__store *s)
     uint64_t used = 0, last = 0;
 
     known_begin(s);
-    for (uint64_t i = 0; i < s->max_policies; i++) {
+    for (uint64_t i = 0; i < weir__directory_end(s); i++) {
         struct weir__record *r = &s->directory->record[i];
 
         if (atomic_load(&r->generation) != 0)
@@ -195,7 +195,8 @@ static void known_read_all(struct weir__store *s)
         if (k->cells[c].n > 1)
             qsort(k->cells[c].span, k->cells[c].n, sizeof(struct weir__cell_span), span_compare);
     atomic_store(&k->policies, used);
-    atomic_store(&k->records, last);
+    if (s->file)
+        atomic_store(&k->records, last);
 }
 
 void weir__directory_look(struct weir__store *s)
@@ -226,7 +227,11 @@ struct weir__record *weir__directory_free(struct weir__store *s)
     while (k->free_from < s->max_policies &&
            atomic_load(&s->directory->record[k->free_from].tag) != 0)
         k->free_from++;
-    return k->free_from < s->max_policies ? &s->directory->record[k->free_from] : NULL;
+    if (k->free_from == s->max_policies)
+        return NULL;
+    if (k->free_from >= atomic_load(&k->records))
+        atomic_store(&k->records, k->free_from + 1); /* before it is in use */
+    return &s->directory->record[k->free_from];
 }
 
 /* ---- Changing -------------------------------------------------------------------------------- */
@@ -253,8 +258,6 @@ void weir__directory_enters(struct weir__store *s, struct weir__record *r, bool 
         return;
     name_add(s, record);
     atomic_fetch_add(&s->known.policies, 1);
-    if (record >= atomic_load(&s->known.records))
-        atomic_store(&s->known.records, record + 1);
 }
 
 void weir__directory_done(struct weir__store *s)

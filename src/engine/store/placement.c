@@ -46,7 +46,7 @@ void weir__store_count_limits(struct weir__store *s)
 {
     struct demand d[WEIR__STATE_SIZES] = {{0, 0}};
 
-    for (uint64_t r = 0; r < s->max_policies; r++) {
+    for (uint64_t r = 0; r < weir__directory_end(s); r++) {
         const struct weir__version *v = version_of(&s->directory->record[r]);
 
         for (int i = 0; v && i < v->n && i < WEIR_TERMS_MAX; i++)

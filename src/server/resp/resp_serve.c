@@ -45,7 +45,7 @@ const struct resp_row RESP_COMMANDS[] = {
      "Gives back a reservation that has not acted"},
     {"weir.reset", 3, 3, RESP_WRITES | RESP_ADMINS, 2, 2, 1, resp_run_reset_key, "limit key", OURS,
      "Makes a key fresh"},
-    {"weir.limit", 2, 4, RESP_ADMINS, 0, 0, 0, resp_run_limit,
+    {"weir.limit", 2, 6, RESP_ADMINS, 0, 0, 0, resp_run_limit,
      "SET name limit | GET name | LIST | DEL name", OURS, "Sets, shows and deletes named limits"},
     {"weir.config", 2, 2, RESP_ADMINS, 0, 0, 0, resp_run_reload, "RELOAD", OURS,
      "Reads the configuration file again"},
