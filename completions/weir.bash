@@ -15,8 +15,8 @@ _weir_limit_options()
 {
     case $1 in
     fixed-window)
-        echo 'align=first align=clock tz= count-denied shadow fallback=local fallback=allow
-        fallback=deny keys= full=evict full=deny full=allow'
+        echo 'align=first align=clock tz= anchor= count-denied shadow fallback=local
+        fallback=allow fallback=deny keys= full=evict full=deny full=allow'
         ;;
     sliding-window)
         echo 'slots= per-slot= per-slot=none per-slot=even count-denied shadow fallback=local

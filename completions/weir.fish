@@ -7,8 +7,8 @@ function __weir_options_of
     switch $argv[1]
         case fixed-window
             printf '%s\n' \
-                align=first align=clock tz= count-denied shadow fallback=local fallback=allow \
-                fallback=deny keys= full=evict full=deny full=allow
+                align=first align=clock tz= anchor= count-denied shadow fallback=local \
+                fallback=allow fallback=deny keys= full=evict full=deny full=allow
         case sliding-window
             printf '%s\n' \
                 slots= per-slot= per-slot=none per-slot=even count-denied shadow fallback=local \
