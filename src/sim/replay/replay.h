@@ -43,8 +43,8 @@ void replay_json_log(const struct intake *in, struct weir__json *j);
 uint32_t replay_whom(const struct replay *r, const struct run *run, uint32_t top[REPLAY_TOP_MAX]);
 uint32_t replay_when(const struct run *run, uint32_t top[REPLAY_BUSIEST]);
 
-/* Numbers of the clients with the largest value, the largest first; at most `most`. Clients of value
- * 0 are left out. Returns how many. */
+/* Numbers of the clients with the largest value, the largest first; at most `most`. Clients of
+ * value 0 are left out. Returns how many. */
 uint32_t replay_top(uint32_t clients, uint32_t most, int64_t (*value)(const void *of, uint32_t i),
                     const void *of, uint32_t *top);
 
