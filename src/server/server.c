@@ -104,7 +104,8 @@ static uint64_t memory_of_a_store(const struct serve_options *o)
     return o->max_memory ? store_memory_of(o->max_memory) / stores : 0;
 }
 
-/* How many names there may be: with --max-memory, those that half of a store's part has room for. */
+/* How many names there may be: with --max-memory, those that half of a store's part has room
+ * for. */
 static uint32_t server_names(const struct serve_options *o)
 {
     const uint64_t one = weir__engine_names_bytes(1) - weir__engine_names_bytes(0);

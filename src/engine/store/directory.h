@@ -48,7 +48,8 @@ struct weir__known {
 /* False: out of memory. The directory is there. */
 bool weir__directory_open(struct weir__store *s);
 void weir__directory_close(struct weir__store *s);
-/* In the child of a fork(): another thread of the parent may have been in the middle of a change. */
+/* In the child of a fork(): another thread of the parent may have been in the middle of a
+ * change. */
 void weir__directory_forked(struct weir__store *s);
 
 /* Reads all records again if another process has changed one. */
