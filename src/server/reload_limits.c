@@ -34,7 +34,7 @@ struct changes {
 
 /* ---- What differs ---------------------------------------------------------------------------- */
 
-static int limits_by_name(const void *a, const void *b)
+static int reload_by_name(const void *a, const void *b)
 {
     return strcmp((*(const struct serve_limit *const *)a)->name,
                   (*(const struct serve_limit *const *)b)->name);
@@ -48,7 +48,7 @@ static const struct serve_limit **limits_sorted(const struct serve_options *o)
     for (size_t i = 0; all && i < o->limits; i++)
         all[i] = &o->limit[i];
     if (all)
-        qsort(all, o->limits, sizeof all[0], limits_by_name);
+        qsort(all, o->limits, sizeof all[0], reload_by_name);
     return all;
 }
 

@@ -30,7 +30,8 @@ static uint64_t slot_of(const struct weir__store *s, const char *name)
 }
 
 /* In a damaged file two records may have one name: the first has it. There are never more names
- * than records, so that half of the slots are empty, whatever another process writes over a name. */
+ * than records, so that half of the slots are empty, whatever another process writes over a
+ * name. */
 static void name_add(struct weir__store *s, uint64_t record)
 {
     const uint64_t i = slot_of(s, s->directory->record[record].name);
