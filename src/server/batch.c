@@ -27,18 +27,42 @@ static void tally_shadow(struct worker *w, const struct limit *l)
     limit_count_shadow(l);
 }
 
-void batch_tally(struct worker *w, const struct limit *l, int error, const struct weir_verdict *v)
+/* A decision of one limit, or of several that granted (NULL). */
+static void tally_totals(struct worker *w, const struct limit *l, int error,
+                         const struct weir_verdict *v)
 {
     struct counters *n = &w->counters;
 
     counter_add(&n->takes, 1);
     counter_add(error ? &n->errors : v->allowed ? &n->allowed : &n->denied, 1);
+    if (!error && v->shadow > 0)
+        tally_shadow(w, l);
+}
+
+void batch_tally(struct worker *w, const struct limit *l, int error, const struct weir_verdict *v)
+{
+    tally_totals(w, l, error, v);
     if (error)
         tally_error(w->tally, tally_slot_of(l));
     else
         tally_verdict(w->tally, tally_slot_of(l), v);
-    if (!error && v->shadow > 0)
-        tally_shadow(w, l);
+}
+
+void batch_tally_all(struct worker *w, const struct limit *const *l, size_t n, int error,
+                     const struct weir_verdict *v)
+{
+    const int named = error ? -1 : v->which >= 0 ? v->which : v->shadow - 1;
+    const struct weir_verdict granted = {.allowed = true, .reason = WEIR_OK};
+
+    tally_totals(w, named >= 0 && (size_t)named < n ? l[named] : NULL, error, v);
+    for (size_t i = 0; i < n; i++) {
+        if (error)
+            tally_error(w->tally, tally_slot_of(l[i]));
+        else if ((int)i == named)
+            tally_verdict(w->tally, tally_slot_of(l[i]), v);
+        else if (v->allowed)
+            tally_verdict(w->tally, tally_slot_of(l[i]), &granted);
+    }
 }
 
 bool wire_patience(struct weir__slice word, int64_t *ns)
@@ -185,10 +209,13 @@ static void batch_reply_all(struct conn *c, const struct limit_op *op, size_t n,
                             const struct weir_verdict *v)
 {
     const int named = error ? -1 : v->which >= 0 ? v->which : v->shadow - 1;
+    const struct limit *all[WEIR_TERMS_MAX];
     struct limit_op one = *op;
 
     one.limit = named >= 0 && (size_t)named < n ? op[named].limit : NULL;
-    batch_tally(c->worker, one.limit, error, v);
+    for (size_t i = 0; i < n && i < WEIR_TERMS_MAX; i++)
+        all[i] = op[i].limit;
+    batch_tally_all(c->worker, all, n < WEIR_TERMS_MAX ? n : WEIR_TERMS_MAX, error, v);
     one.reply(c, &one, error, error ? NULL : v);
 }
 

@@ -50,6 +50,7 @@ struct log {
     unsigned lines;
     uint64_t too_many; /* lines that were dropped for their number, ... */
     uint64_t unread;   /* ... and for lack of room; neither is reported yet */
+    _Atomic uint64_t dropped; /* of both kinds, since the start */
     int64_t reported;  /* when dropped lines were last reported */
 
     size_t first, len; /* the bytes in the ring */
@@ -89,6 +90,7 @@ static bool log_admits_locked(struct log *l, const char *bytes, size_t len)
     }
     if (l->lines >= LOG_LINES || !log_is_new_locked(l, bytes, len, now)) {
         l->too_many++;
+        atomic_fetch_add(&l->dropped, 1);
         return false;
     }
     l->lines++;
@@ -229,6 +231,7 @@ static void log_add(struct log *l, enum log_level level, const char *format, va_
     admitted = log_admits_locked(l, text, strlen(text)); /* its time does not make it new */
     if (admitted && !log_put_locked(l, line, len)) {
         l->unread++;
+        atomic_fetch_add(&l->dropped, 1);
         admitted = false;
     }
     if (admitted || l->too_many + l->unread == 1)
@@ -257,6 +260,11 @@ void log_at(struct log *l, enum log_level level, const char *format, ...)
 void log_set_level(struct log *l, enum log_level least)
 {
     atomic_store(&l->least, (int)least);
+}
+
+uint64_t log_dropped(struct log *l)
+{
+    return atomic_load(&l->dropped);
 }
 
 /* ---- The writer ------------------------------------------------------------------------------ */

@@ -16,6 +16,8 @@
 #ifndef WEIR_SERVER_LOG_H
 #define WEIR_SERVER_LOG_H
 
+#include <stdint.h>
+
 #define LOG_LINES 100         /* most a second */
 #define LOG_BYTES (16 * 1024) /* most bytes that are not written yet */
 #define LOG_LINE  1024        /* bytes of one; the rest is cut off */
@@ -34,6 +36,9 @@ void log_close(struct log *log);
 
 /* Lines below the level are not logged, from now on. */
 void log_set_level(struct log *log, enum log_level least);
+
+/* How many lines were dropped so far: repeated, too many, or not read in time. */
+uint64_t log_dropped(struct log *log);
 
 /* Logs one line, without its newline, from any thread; a NULL log ignores it. */
 void log_print(struct log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));

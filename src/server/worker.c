@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "server/internal.h"
+#include "server/metrics/metrics.h"
 #include "server/reload.h"
 
 #define TICK_MS 250 /* how often idle connections are looked for */
@@ -141,6 +142,7 @@ static void worker_ticked(uv_timer_t *h)
         names_tidy(w->server->names);
         memory_tidy(w->server);
         room_check(w->server);
+        refusals_check(w->server);
     }
     if (w->draining)
         worker_drain(w);
@@ -152,6 +154,7 @@ int worker_open(struct worker *w, struct server *s, int index)
 {
     w->server = s;
     w->index = index;
+    w->tally = tallies_sheet(s->tallies, index);
     w->in = malloc(READ_BYTES);
     w->scratch_cap = SCRATCH_USUAL;
     w->scratch = malloc(w->scratch_cap);

@@ -8,7 +8,6 @@ contrib/ are held to the families that a live daemon has.
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 
@@ -110,7 +109,7 @@ def thousands_of_limits_come_in_steps():
         c.send_behind(b"".join(encode("WEIR.LIMIT", "SET", f"limit-{i}", "10/s keys=8")
                                for i in range(n)))
         done = [c.read() for _ in range(n)]
-        expect("all are set", done.count(b"OK"), n)
+        expect("all are set", done.count("OK"), n)
         c.send_behind(b"".join(encode("WEIR.TAKE", f"limit-{i}", "k") for i in range(n)))
         for _ in range(n):
             c.read()
@@ -125,21 +124,14 @@ def thousands_of_limits_come_in_steps():
 
 
 def readiness_says_why():
-    with Daemon(*LIMITS, "--drain", "30s", "--limit", "slow=pacer 1/m max-wait=1h") as daemon:
+    with Daemon(*LIMITS) as daemon:
         http = daemon.http()
         reply = http.ask("GET", "/readyz")
         expect("a daemon is ready", (reply.status, json.loads(reply.body)),
-               (200, {"draining": False, "config": "none", "ready": True,
+               (200, {"ready": True, "config": "none",
                       "stores": [{"url": "memory:", "up": True}]}))
         expect("stores=up is known", http.ask("GET", "/readyz?stores=up").status, 200)
         expect("another parameter is an error", http.ask("GET", "/readyz?store=up").status, 400)
-        waiting = daemon.resp()
-        waiting.ask("WEIR.TAKE", "slow", "k")
-        waiting.send("WEIR.TAKE", "slow", "k", "1", "WAIT", "1h")
-        until(lambda: samples(scrape(daemon)[0])["weir_delayed_replies"] == 1)
-        daemon.signal(signal.SIGTERM)
-        daemon.signal(signal.SIGTERM)
-        expect("it ends", daemon.wait(), 0)
 
 
 def a_store_that_is_down_is_told():
@@ -173,11 +165,9 @@ def the_log_says_that_a_limit_begins_to_refuse():
         for _ in range(5):
             c.ask("WEIR.TAKE", "api", "alice")
         check("it begins", told("limit api: refuses (LIMITED)"))
-        c.ask("WEIR.TAKE", "api", "bob", "3")
         c.ask("WEIR.CLOCK", "ADVANCE", "61s")
-        check("it ends", told("limit api: has refused nothing for a minute; "
-                              "before that it refused 4")
-              or told("limit api: has refused nothing for a minute; before that it refused 3"))
+        check("it ends",
+              told("limit api: has refused nothing for a minute; before that it refused 3"))
         expect("each is said once", sum("limit api: refuses" in m for m in daemon.messages()), 1)
 
 

@@ -1,11 +1,12 @@
 /* What watches the daemon asks: whether it is ready, and its numbers.
  *
  *     GET /metrics           Prometheus's text format
- *     GET /readyz            {"ready":true,"draining":false,"config":"ok","stores":[...]}
+ *     GET /readyz            {"ready":true,"config":"ok","stores":[{"url":"memory:","up":true}]}
  *
- * A daemon is ready until it drains. A remote store that is down does not make it unready, because
- * the limits' fallback= answers then: taking every node out of service would turn a degraded
- * service into none. An operator who wants that asks for /readyz?stores=up.
+ * A daemon that can be asked is ready: one that drains accepts no connections. A remote store that
+ * is down does not make it unready, because the limits' fallback= answers then: taking every node
+ * out of service would turn a degraded service into none. An operator who wants that asks for
+ * /readyz?stores=up.
  */
 #include "server/http/http_front.h"
 
@@ -106,26 +107,35 @@ void http_metrics(const struct http_call *call)
 
 /* ---- /readyz --------------------------------------------------------------------------------- */
 
-static bool write_stores(struct weir__json *j, const struct stores *s)
+static bool store_is_up(const struct store *s)
 {
-    bool up = true;
+    struct weir_remote_stats stats;
 
+    weir_remote_stats(s->engine, &stats);
+    return !stats.down;
+}
+
+static bool stores_are_up(const struct stores *s)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!store_is_up(&s->store[i]))
+            return false;
+    return true;
+}
+
+static void write_stores(struct weir__json *j, const struct stores *s)
+{
     weir__json_key(j, "stores");
     weir__json_open(j, '[');
     for (int i = 0; i < s->n; i++) {
-        struct weir_remote_stats stats;
-
-        weir_remote_stats(s->store[i].engine, &stats);
-        up = up && !stats.down;
         weir__json_open(j, '{');
         weir__json_key(j, "url");
         weir__json_text(j, s->store[i].shown);
         weir__json_key(j, "up");
-        weir__json_bool(j, !stats.down);
+        weir__json_bool(j, store_is_up(&s->store[i]));
         weir__json_close(j, '}');
     }
     weir__json_close(j, ']');
-    return up;
 }
 
 static const char *config_word(struct server *s)
@@ -145,7 +155,7 @@ void http_readyz(const struct http_call *call)
     struct http_page page;
     struct weir__json j;
     struct http_why why;
-    bool ready = !server_is_draining(s), up;
+    bool ready;
 
     if (call->rq->query.len > 0 && !strict) {
         (void)http_because_of(&why, 400, "unknown parameter ", call->rq->query,
@@ -153,16 +163,14 @@ void http_readyz(const struct http_call *call)
         http_fail(call, &why);
         return;
     }
+    ready = !strict || stores_are_up(server_stores(s));
     j = http_page_json(&page);
     weir__json_open(&j, '{');
-    weir__json_key(&j, "draining");
-    weir__json_bool(&j, !ready);
-    weir__json_key(&j, "config");
-    weir__json_text(&j, config_word(s));
-    up = write_stores(&j, server_stores(s));
-    ready = ready && (up || !strict);
     weir__json_key(&j, "ready");
     weir__json_bool(&j, ready);
+    weir__json_key(&j, "config");
+    weir__json_text(&j, config_word(s));
+    write_stores(&j, server_stores(s));
     weir__json_close(&j, '}');
     http_page_reply(call, ready ? 200 : 503, &page);
 }

@@ -41,19 +41,37 @@ static const struct {
 
 static const char *const VERDICT[TALLY_VERDICTS] = {"allowed", "denied", "shadow"};
 
+/* Retains the limits of a page behind those that are there. NULL: out of memory. */
+static struct metrics_limits *limits_add(struct metrics_limits *m, struct limit_entry **page,
+                                         size_t n)
+{
+    struct metrics_limits *more = realloc(m, sizeof *m + (m->n + n) * sizeof m->limit[0]);
+
+    if (!more) {
+        metrics_limits_close(m);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        limit_retain(&page[i]->limit);
+        more->limit[more->n++] = page[i];
+    }
+    return more;
+}
+
 struct metrics_limits *metrics_limits_open(struct conn *c)
 {
-    struct limit_entry **all;
-    const size_t n = names_list(c->worker->server->names, &all);
-    struct metrics_limits *m = malloc(sizeof *m + n * sizeof m->limit[0]);
+    struct metrics_limits *m = calloc(1, sizeof *m);
+    struct limit_entry *page[NAMES_PAGE];
+    const char *after = "";
+    size_t n = NAMES_PAGE;
 
     if (m)
-        *m = (struct metrics_limits){.conn = c, .n = n};
-    for (size_t i = 0; m && i < n; i++) {
-        m->limit[i] = all[i];
-        limit_retain(&all[i]->limit);
+        m->conn = c;
+    while (m && n == NAMES_PAGE) {
+        n = names_page(c->worker->server->names, after, page, NAMES_PAGE);
+        m = limits_add(m, page, n);
+        after = n > 0 ? page[n - 1]->name : "";
     }
-    free(all);
     return m;
 }
 

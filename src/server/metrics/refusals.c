@@ -1,20 +1,19 @@
 /* The log's lines about limits that begin to refuse, and that refuse no more.
  *
  *     limit api: refuses (LIMITED)
- *     limit backend: refuses (OPEN): its breaker is open
- *     limit api: has refused nothing for a minute; refused since 12:03:04: 1,234
+ *     limit backend: refuses (OPEN): a breaker is open
+ *     limit api: has refused nothing for a minute; before that it refused 1,234
  *
- * Decisions only count (tallies.h); the first worker looks at the counters of some limits at each
- * of its ticks, so that thousands of limits cost little at a time. A limit has one line when it
- * begins and one when it ends, and at most REFUSAL_LINES lines a minute are about refusals: clients
- * choose when to be refused.
+ * Decisions only count (tallies.h); the first worker looks at the counters of a page of limits at
+ * each of its ticks, so that thousands of limits cost little at a time. A limit has one line when
+ * it begins and one when it ends, and at most REFUSAL_LINES lines a minute are about refusals:
+ * clients choose when to be refused.
  */
-#include <stdlib.h>
+#include <stdio.h>
 
 #include "server/limits/limit_names.h"
 #include "server/metrics/metrics.h"
 
-#define CHECKED       256 /* most limits looked at in one tick */
 #define QUIET_NS      (60 * WEIR__NS_PER_S)
 #define REFUSAL_LINES 60 /* most a minute */
 
@@ -61,19 +60,20 @@ static bool refusals_check_limit(struct server *s, struct limit_entry *h, int64_
     refused = refused_in_all(&n, &most);
     limit_name_escape(name, h->name);
     if (refused > h->refusals.seen) {
+        if (!h->refusals.refuses)
+            h->refusals.first = h->refusals.seen;
         h->refusals.seen = refused;
         h->refusals.at_ns = now_ns;
         if (h->refusals.refuses)
             return false;
         h->refusals.refuses = true;
-        h->refusals.first = refused;
         log_print(s->log, "limit %s: refuses (%s)%s", name, weir_reason_name(most), words_of(most));
         return true;
     }
     if (!h->refusals.refuses || !is_quiet(h->refusals.at_ns, now_ns))
         return false;
     h->refusals.refuses = false;
-    weir__out_grouped(&out, refused - h->refusals.first + 1);
+    weir__out_grouped(&out, refused - h->refusals.first);
     (void)weir__out_end(&out);
     log_print(s->log, "limit %s: has refused nothing for a minute; before that it refused %s", name,
               count);
@@ -83,7 +83,7 @@ static bool refusals_check_limit(struct server *s, struct limit_entry *h, int64_
 void refusals_check(struct server *s)
 {
     const int64_t now_ns = server_now(s);
-    struct limit_entry **all;
+    struct limit_entry *page[NAMES_PAGE];
     size_t n;
 
     if (is_quiet(s->refusals.since_ns, now_ns)) {
@@ -91,11 +91,10 @@ void refusals_check(struct server *s)
         s->refusals.lines = 0;
     }
     names_enter(s->names);
-    n = names_list(s->names, &all);
-    for (size_t i = 0; i < n && i < CHECKED && s->refusals.lines < REFUSAL_LINES; i++) {
-        s->refusals.lines += refusals_check_limit(s, all[s->refusals.next % n], now_ns);
-        s->refusals.next = (s->refusals.next + 1) % n;
-    }
-    free(all);
+    n = names_page(s->names, s->refusals.after, page, NAMES_PAGE);
+    for (size_t i = 0; i < n && s->refusals.lines < REFUSAL_LINES; i++)
+        s->refusals.lines += refusals_check_limit(s, page[i], now_ns);
+    (void)snprintf(s->refusals.after, sizeof s->refusals.after, "%s",
+                   n == NAMES_PAGE ? page[n - 1]->name : ""); /* then from the first on */
     names_leave(s->names);
 }

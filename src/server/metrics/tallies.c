@@ -5,22 +5,26 @@
 #include <stdlib.h>
 
 struct tallies {
-    pthread_mutex_t lock;        /* of users, next and last */
+    pthread_mutex_t lock;        /* of users and next */
     unsigned users[TALLY_SLOTS]; /* of each slot */
     unsigned next;               /* from here on a free slot is looked for */
     int workers;
     struct tally_sheet sheet[];
 };
 
-struct tallies *tallies_open(int workers)
+struct tallies *tallies_open(int workers, struct memory *memory)
 {
-    struct tallies *t = calloc(1, sizeof *t + (size_t)workers * sizeof t->sheet[0]);
+    const size_t bytes = sizeof(struct tallies) + (size_t)workers * sizeof(struct tally_sheet);
+    struct tallies *t = calloc(1, bytes);
 
     if (!t)
         return NULL;
     (void)pthread_mutex_init(&t->lock, NULL);
     t->next = TALLY_FIRST_NAMED;
     t->workers = workers;
+    for (int i = 0; i < workers; i++)
+        t->sheet[i].memory = memory;
+    memory_grow(memory, MEMORY_WORKERS, bytes);
     return t;
 }
 
@@ -106,6 +110,8 @@ struct tally_chunk *tally_chunk_open(struct tally_sheet *s, unsigned slot)
 {
     struct tally_chunk *c = calloc(1, sizeof *c);
 
+    if (c)
+        memory_grow(s->memory, MEMORY_WORKERS, sizeof *c + MEMORY_PIECE);
     atomic_store_explicit(&s->chunk[slot / TALLY_CHUNK], c, memory_order_release);
     return c;
 }
@@ -129,16 +135,4 @@ void tallies_sum(const struct tallies *t, unsigned slot, struct tally *sum)
                 sum->of[v][r] += tally_read(&c->slot[slot % TALLY_CHUNK].of[v][r]);
         sum->errors += tally_read(&c->slot[slot % TALLY_CHUNK].errors);
     }
-}
-
-size_t tallies_bytes(const struct tallies *t)
-{
-    size_t bytes = sizeof *t + (size_t)t->workers * sizeof t->sheet[0];
-
-    for (int i = 0; i < t->workers; i++)
-        for (size_t k = 0; k < TALLY_SLOTS / TALLY_CHUNK; k++)
-            bytes += atomic_load_explicit(&t->sheet[i].chunk[k], memory_order_relaxed)
-                         ? sizeof(struct tally_chunk)
-                         : 0;
-    return bytes;
 }

@@ -22,6 +22,8 @@
 
 #include <weir.h>
 
+#include "server/memory.h"
+
 #define X(name) +1
 enum { TALLY_REASONS = 0 WEIR_REASONS(X) };
 #undef X
@@ -50,6 +52,7 @@ enum tally_slot {
 
 /* One worker's counters. Only the worker writes them. */
 struct tally_sheet {
+    struct memory *memory; /* where its chunks are counted */
     struct tally_chunk *_Atomic chunk[TALLY_SLOTS / TALLY_CHUNK];
 };
 
@@ -62,8 +65,9 @@ struct tally_chunk {
 /* Which slots are in use, and how many workers count. */
 struct tallies;
 
-struct tallies *tallies_open(int workers); /* NULL: out of memory */
-void tallies_close(struct tallies *t);     /* NULL is ignored */
+/* For so many workers; what they take is counted there. NULL: out of memory. */
+struct tallies *tallies_open(int workers, struct memory *memory);
+void tallies_close(struct tallies *t); /* NULL is ignored */
 struct tally_sheet *tallies_sheet(struct tallies *t, int worker);
 
 /* A slot for a name that has none, with one user; TALLY_OTHER if there is none left. */
@@ -74,8 +78,6 @@ void tallies_release(struct tallies *t, unsigned slot);
 
 /* The sum over all workers. */
 void tallies_sum(const struct tallies *t, unsigned slot, struct tally *sum);
-/* Bytes of the counters. */
-size_t tallies_bytes(const struct tallies *t);
 
 /* Allocates the chunk of the slot; NULL: out of memory, and it is not counted. */
 struct tally_chunk *tally_chunk_open(struct tally_sheet *s, unsigned slot);
