@@ -74,6 +74,7 @@ static int backlog_access(struct backlog_job *b, const struct weir_request *rq, 
     struct weir__target to = {.policy = rq->policy, .revision = weir__policy_revision(rq->policy)};
     const struct weir__rescue rescue = weir__rescue_of(b->w);
     struct weir__revision *by;
+    struct weir__own own;
     struct weir__key_access there;
     bool fits;
     int error;
@@ -82,8 +83,9 @@ static int backlog_access(struct backlog_job *b, const struct weir_request *rq, 
         return WEIR__STALE;
     if (term >= to.revision->n)
         return WEIR_EINVAL;
-    by = weir__revision_for(to.revision,
-                            to.revision->overrides ? weir__key_hash(b->w->store, rq) : 0);
+    weir__own_begin(&own);
+    by = weir__revision_for(to.revision, rq,
+                            to.revision->overrides ? weir__key_hash(b->w->store, rq) : 0, &own);
     to.term = &by->term[term];
     weir__target_prefetch(&to, weir__fingerprint_at(to.term, rq));
     weir__target_probe(&to);
