@@ -14,15 +14,12 @@ static bool csv_quoted(const char **at, const char *end, struct log_values *v,
     const char *p = begin;
     size_t from;
 
-    for (;; p++) {
-        p = memchr(p, '"', (size_t)(end - p));
-        if (!p)
-            return false;
-        if (p + 1 == end || p[1] != '"')
-            break;
+    while ((p = memchr(p, '"', (size_t)(end - p))) && p + 1 < end && p[1] == '"') {
         doubled = true;
-        p++;
+        p += 2;
     }
+    if (!p)
+        return false;
     *at = p + 1;
     *value = (struct weir__slice){begin, (size_t)(p - begin)};
     if (!doubled)

@@ -1,8 +1,8 @@
 /* Puts the lines of a log into the order of their times, as far as a window reaches.
  *
  * A server writes a line when a request ends, and some write the time at which it began, so lines
- * are a little out of order. The last ARRIVALS_WINDOW lines are held back and sorted; lines of equal
- * times keep their order. A line that comes later than that happens when the clock is, which never
+ * are a little out of order. The last ARRIVALS_WINDOW lines are held back and sorted; lines of
+ * equal times keep their order. A line that comes later than that happens when the clock is, which never
  * goes back, and is counted.
  */
 #ifndef WEIR_SIM_REPLAY_ARRIVALS_H
