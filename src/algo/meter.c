@@ -125,6 +125,8 @@ static const char *meter_other_window(const struct weir_term *a, const struct we
         return "period";
     if (a->align != b->align)
         return "align";
+    if (a->anchor_s != b->anchor_s)
+        return "anchor";
     return memcmp(a->tz, b->tz, sizeof a->tz) != 0 ? "tz" : NULL;
 }
 
@@ -219,6 +221,25 @@ void weir__meter_peek(const struct weir__meter *m, struct weir__state *s,
     v->which = -1;
     v->shadow = v->term = 0;
     m->algo->peek(m, s, a, v);
+}
+
+void weir__meter_charge(const struct weir__meter *m, struct weir__state *s,
+                        const struct weir__attempt *a, struct weir_verdict *v)
+{
+    struct weir__attempt nothing = *a;
+
+    assert(!weir__meter_guards(m));
+    weir__meter_touch(m, s, a->now_ns);
+    if (a->cost > 0 && m->algo->charge) {
+        m->algo->charge(m, s, a);
+    } else if (a->cost > 0) {
+        struct weir__meter counting = *m;
+
+        counting.term.count_denied = true;
+        m->algo->take(&counting, s, a, v);
+    }
+    nothing.cost = nothing.patience_ns = 0;
+    weir__meter_peek(m, s, &nothing, v);
 }
 
 int64_t weir__meter_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,

@@ -16,7 +16,8 @@ struct weir__ip {
 
 /* Reads ADDRESS or ADDRESS/BITS. False: it is neither. */
 bool weir__ip_read(const char *text, size_t len, struct weir__ip *ip);
-/* Clears the bits behind the first `bits`, and makes it a network of so many. False: some were set. */
+/* Clears the bits behind the first `bits`, and makes it a network of so many. False: some were
+ * set. */
 bool weir__ip_cut(struct weir__ip *ip, int bits);
 
 #endif

@@ -12,6 +12,7 @@ never modified in place, so that a peek is a take whose new state is dropped. Ev
     decide(s, now, cost, patience)      (reason, wait, retry)
     charge(s, now, cost)                the state after a grant
     deny(s, now, cost)                  the state after a refusal under count-denied
+    owe(s, now, cost)                   the state after a charge, which asks nothing
     remaining(s, now)
     reset_after(s, now, zero)
     refund(s, now, n, zero)             (state, returned)
@@ -34,7 +35,7 @@ forgets, too, whether its reservations are known.
 import bisect
 import re
 from collections import namedtuple
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
 from math import ceil, floor
 from zoneinfo import ZoneInfo
@@ -79,6 +80,15 @@ def parse_count(text):
     value = Fraction(text.rstrip("kM")) * scale
     assert value.denominator == 1, text
     return int(value)
+
+
+def parse_anchor(text, calendar):
+    """The time from the first midnight of a day, week or month to its anchor."""
+    day, _, clock = text.rpartition("-") if ":" in text else (text, "", "0:0")
+    hours, minutes = map(int, clock.split(":"))
+    names = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+    days = 0 if not day else int(day) - 1 if calendar == "month" else names.index(day[:3])
+    return timedelta(days=days, hours=hours, minutes=minutes)
 
 
 def parse_term(text):
@@ -129,6 +139,10 @@ class Term:
     def carries(self, old):
         """Does a state of the older version carry over to this one?"""
         return True
+
+    def owe(self, s, now, cost):
+        """Windows fill up: as a refusal that counts."""
+        return self.deny(s, now, cost)
 
     def cancel(self, s, now, cost, act, zero):
         return s, 0
@@ -226,6 +240,17 @@ class Bucket(Term):
             return self.behind(min(TOP, ceil(s.D + cost * self.T)), self.after(s.low, now, cost))
         D = self.after(s.D, now, cost)
         return Due(D, s.lost and s.D > now, self.more_than_most(D, now))
+
+    def owe(self, s, now, cost):
+        """As a grant, however much is owed then, up to 2^62 ns ahead."""
+        D = self.read(s, now)
+        last = min(TOP, max(D, now + LONGEST))
+        after = min(self.after(D, now, cost), last)
+        after = Fraction(TOP) if ceil(after) == TOP else after
+        if not self.by_low(s, now):
+            return Due(after, s.lost and s.D > now, self.more_than_most(after, now))
+        H = min(TOP, ceil(s.D + after - max(D, now)))
+        return self.behind(H, after) if H > ceil(after) else Due(Fraction(H), True)
 
     def deny(self, s, now, cost):
         D = self.read(s, now)
@@ -515,6 +540,7 @@ class FixedWindow(Term):
     def options(self, o):
         self.clock = o.get("align", "clock" if self.calendar else "first") == "clock"
         self.zone = ZoneInfo(o.get("tz", "UTC"))
+        self.anchor = parse_anchor(o.get("anchor", "00:00"), self.calendar)
         winter = datetime(2024, 1, 1, tzinfo=self.zone)
         self.standard = (winter.utcoffset() - winter.dst()) // timedelta(seconds=1) * 10**9
 
@@ -526,18 +552,38 @@ class FixedWindow(Term):
         if not self.calendar:
             start = (t + self.standard) // self.period * self.period - self.standard
             return start, start + self.period
-        day = (EPOCH + timedelta(seconds=t // 10**9)).astimezone(self.zone).date()
+        today = self.local(t // 10**9).date()
+        starts = sorted(self.begins(self.date(today, n)) for n in range(-2, 4))
+        return (max(s for s in starts if s <= t), min(s for s in starts if s > t))
+
+    def local(self, t):
+        """What the clocks of the zone show, t seconds after the epoch."""
+        return (EPOCH + timedelta(seconds=t)).astimezone(self.zone).replace(tzinfo=None)
+
+    def date(self, today, n):
+        """The day on which the n-th window from that of `today` begins."""
         if self.calendar == "day":
-            first, after = day, day + timedelta(days=1)
-        elif self.calendar == "week":
-            first = day - timedelta(days=day.weekday())
-            after = first + timedelta(days=7)
-        else:
-            first = day.replace(day=1)
-            after = (first + timedelta(days=31)).replace(day=1)
-        return tuple(epoch_ns(datetime(d.year, d.month, d.day,
-                                       tzinfo=self.zone).astimezone(timezone.utc))
-                     for d in (first, after))
+            return today + timedelta(days=n)
+        if self.calendar == "week":
+            monday = today - timedelta(days=today.weekday())
+            return monday + timedelta(days=7 * n + self.anchor.days)
+        month = today.year * 12 + today.month - 1 + n
+        first = date(month // 12, month % 12 + 1, 1)
+        last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+        return min(first + self.anchor - timedelta(seconds=self.anchor.seconds), last)
+
+    def begins(self, day):
+        """When the clock first shows the anchor of that day, or a later time."""
+        wanted = datetime(day.year, day.month, day.day) + timedelta(seconds=self.anchor.seconds)
+        at = wanted.replace(tzinfo=self.zone, fold=0).astimezone(timezone.utc)
+        high = (at - EPOCH) // timedelta(seconds=1)
+        if self.local(high) == wanted:
+            return high * 10**9
+        low = high - 86400 * 2              # a time that was skipped: the change is between
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.local(middle) < wanted else (low, middle)
+        return high * 10**9
 
     def open(self, s, now):
         return s if s is not None and now < s.end else None
@@ -838,6 +884,11 @@ class SmoothWarmup(Term):
         stored = max(Fraction(0), s.stored - cost)
         return Warm(stored, s.next + cost * self.T + self.area(s.stored) - self.area(stored))
 
+    def owe(self, s, now, cost):
+        before, after = self.at(s, now), self.charge(s, now, cost)
+        last = min(now + LONGEST, TOP - self.W - 1)
+        return after._replace(next=min(after.next, max(before.next, last)))
+
     def too_far(self, s, now, cost):
         return ceil(self.charge(s, now, cost).next) >= TOP - self.W
 
@@ -1027,6 +1078,14 @@ class Sim:
         self.keep(key, after)
         return max(back for _, back in done), self.stands(terms, zeros, after)
 
+    def charge(self, key, cost):
+        """Takes without asking, and shows the key as it then stands."""
+        terms, zeros, states = self.touch(key)
+        if cost > 0:
+            states = [t.owe(s, self.now, cost) for t, s in zip(terms, states)]
+            self.keep(key, states)
+        return self.stands(terms, zeros, states)
+
     # The script
 
     def line(self, text):
@@ -1058,6 +1117,8 @@ class Sim:
         key, rest = rest[0], rest[1:]
         cost = int(rest.pop(0)) if rest and "=" not in rest[0] else 1
         opts = dict(o.split("=", 1) for o in rest)
+        if verb == "charge":
+            return key, cost, self.charge(key, cost)
         if verb == "refund":
             back, v = self.give_back(key, lambda i, t, s, z: t.refund(s, self.now, cost, z))
             return key, back, v

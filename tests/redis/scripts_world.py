@@ -12,7 +12,7 @@ from math import ceil
 
 from scripts_oracle import FixedWindow, Pacer, SmoothWarmup, Store, oracle
 
-TAKE, PEEK, REFUND, CANCEL, PAY = 1, 2, 3, 4, 5
+TAKE, PEEK, REFUND, CANCEL, PAY, CHARGE = 1, 2, 3, 4, 5, 6
 COUNTS, SHADOW = 16, 32
 FOREVER = 2**63 - 1
 REASONS = ("OK", "LIMITED", "TOO_BIG", "QUEUE_FULL")
@@ -58,7 +58,8 @@ def encode(t, zero, now):
         period = t.period or 31 * oracle.CALENDAR["day"]
         align = 0 if not t.clock else 2 if t.calendar else 1
         edges = calendar(t, now) if t.calendar else [-t.standard % period, 0, 0]
-        values = [period, t.count, align, *edges, zlib.crc32(f"{t.calendar} {t.zone}".encode())]
+        windows = zlib.crc32(f"{t.calendar} {t.zone} {t.anchor}".encode())
+        values = [period, t.count, align, *edges, windows]
     elif isinstance(t, oracle.SlidingWindow):
         values = [t.len, t.count, t.slots, -1 if t.per_slot is None else t.per_slot]
     elif isinstance(t, oracle.SlidingCounter):
@@ -146,6 +147,9 @@ class World:
         key, rest = rest[0], rest[1:]
         cost = int(rest.pop(0)) if rest and "=" not in rest[0] else 1
         options = dict(o.split("=", 1) for o in rest)
+        if verb == "charge":
+            self.ask(CHARGE, key, [(cost, 0)] * len(self.terms))
+            return key, cost
         if verb == "refund":
             return key, self.ask(REFUND, key, [(cost, 0)] * len(self.terms))[9]
         patience = options.get("wait")

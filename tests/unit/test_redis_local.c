@@ -796,7 +796,8 @@ static void limits_may_change_while_threads_decide(void **state)
     for (int i = 0; i < 40; i++) {
         weir__local_nodes(c.l, 1 + i % 5);
         define(c.l, &c.limit[0], TEXTS[i % 4]);
-        assert_int_equal(weir__local_override(c.l, c.limit[0], "k", 1, false, i % 3 ? &own : NULL), 0);
+        assert_int_equal(weir__local_override(c.l, c.limit[0], "k", 1, false, i % 3 ? &own : NULL),
+                         0);
     }
     atomic_store(&c.stop, true);
     for (int i = 0; i < 3; i++)

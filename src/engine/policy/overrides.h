@@ -137,8 +137,8 @@ static inline void weir__own_begin(struct weir__own *own)
 
 void weir__own_end(struct weir__own *own);
 
-/* The revision for an override (NULL: none), which is found under that hash; or the revision itself,
- * if the override is not in force. */
+/* The revision for an override (NULL: none), which is found under that hash; or the revision
+ * itself, if the override is not in force. */
 struct weir__revision *weir__own_of(struct weir__own *own, struct weir__revision *rev,
                                     const struct weir__override *o, uint64_t found);
 /* The same for the terms of a limit that comes with a request, or NULL if it does not fit. */

@@ -93,7 +93,7 @@ static char *put_int64s(char *at, const int64_t *number, size_t n)
  * zone may once have had. */
 static void put_edges(const struct weir__plan_term *t, int64_t wall_ns, int64_t *edge)
 {
-    const struct weir_term window = {.calendar = t->calendar};
+    const struct weir_term window = {.calendar = t->calendar, .anchor_s = t->anchor_s};
     const int64_t before =
         weir__max(0, wall_ns - 2 * WEIR__NS_PER_US * t->number[WEIR__PLAN_PERIOD]);
     int64_t next = weir__calendar_edge(&window, t->zone, before);
@@ -115,7 +115,8 @@ static int64_t patience_of(const struct weir__plan_request *request,
     case WEIR__PLAN_PEEK: break;
     case WEIR__PLAN_CANCEL: return part->act_us ? part->act_us[i] : -1;
     case WEIR__PLAN_REFUND:
-    case WEIR__PLAN_DRAIN: return 0;
+    case WEIR__PLAN_DRAIN:
+    case WEIR__PLAN_CHARGE: return 0;
     }
     ns = ns == WEIR_WAIT_DEFAULT ? part->plan->term[i].patience_ns : ns;
     return ns == WEIR_FOREVER ? ns : ns / WEIR__NS_PER_US;

@@ -43,6 +43,7 @@ struct weir__plan_term {
     int64_t patience_ns;     /* for a request without its own */
     struct weir__zone *zone; /* of a calendar window with a time zone; owned; NULL: UTC or none */
     enum weir_calendar calendar;
+    int64_t anchor_s;
     char shape[WEIR__SHAPE_MAX];
 };
 
@@ -66,7 +67,8 @@ enum weir__plan_verb {
     WEIR__PLAN_PEEK,
     WEIR__PLAN_REFUND,
     WEIR__PLAN_CANCEL,
-    WEIR__PLAN_DRAIN /* charges as much of the cost as fits; never refuses */
+    WEIR__PLAN_DRAIN, /* charges as much of the cost as fits; never refuses */
+    WEIR__PLAN_CHARGE /* charges all of it; never refuses */
 };
 
 /* One request to one limit. */
