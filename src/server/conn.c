@@ -567,7 +567,7 @@ static void conn_refuse(struct worker *w, struct conn *c, int fd)
     counter_add(&w->counters.refused_connections, 1);
 }
 
-void conn_open(struct worker *w, struct arrival a)
+void conn_open(struct worker *w, struct accepted a)
 {
     struct conn *c = calloc(1, sizeof *c);
     const int fd = a.fd;

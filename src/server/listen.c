@@ -310,7 +310,7 @@ static bool listener_refuse(struct listener *l)
     return fd >= 0;
 }
 
-static void listeners_assign(struct listeners *l, struct arrival a)
+static void listeners_assign(struct listeners *l, struct accepted a)
 {
     struct server *s = l->server;
     struct worker *w = &s->workers[l->next_worker];
@@ -338,7 +338,7 @@ static void listener_accept(uv_poll_t *h, int status, int events)
         const int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            listeners_assign(l->all, (struct arrival){fd, l->role});
+            listeners_assign(l->all, (struct accepted){fd, l->role});
             continue;
         }
         if (errno == EINTR || errno == ECONNABORTED)

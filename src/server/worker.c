@@ -47,7 +47,7 @@ static void worker_before_sleep(uv_prepare_t *h)
 
 /* ---- Messages from other threads ------------------------------------------------------------- */
 
-void worker_assign(struct worker *w, struct arrival a)
+void worker_assign(struct worker *w, struct accepted a)
 {
     bool full;
 
@@ -67,7 +67,7 @@ void worker_assign(struct worker *w, struct arrival a)
 
 static void worker_take_inbox(struct worker *w)
 {
-    struct arrival arrived[INBOX_MAX];
+    struct accepted arrived[INBOX_MAX];
     int n;
 
     (void)pthread_mutex_lock(&w->inbox_lock);

@@ -325,8 +325,8 @@ def wrong_tokens_are_limited():
 
 
 def a_tenant_has_its_part():
-    with tokens(FILE, "--max-delayed", "8", "--max-connections", "16", "--token-part", "1/4", "--connection-part", "1",
-                "--limit", "slow=pacer 1/1m queue=1000") as daemon:
+    with tokens(FILE, "--max-delayed", "8", "--max-connections", "16", "--token-part", "1/4",
+                "--connection-part", "1", "--limit", "slow=pacer 1/1m queue=1000") as daemon:
         with contextlib.ExitStack() as all_of:
             mine = [all_of.enter_context(daemon.resp()) for _ in range(5)]
             got = [first_word(c.ask("AUTH", TAKE)) for c in mine]

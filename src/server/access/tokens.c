@@ -192,7 +192,7 @@ static bool token_read_words(struct token_reading *r, struct weir__slice rest, s
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-static size_t slot_of(const struct token_table *t, const unsigned char *digest)
+static size_t tokens_slot(const struct token_table *t, const unsigned char *digest)
 {
     uint64_t word;
 
@@ -203,7 +203,7 @@ static size_t slot_of(const struct token_table *t, const unsigned char *digest)
 const struct token *tokens_find(const struct token_table *t,
                                 const unsigned char digest[WEIR__SHA256_BYTES])
 {
-    for (size_t i = slot_of(t, digest); t->slot[i] != 0; i = (i + 1) & (t->slots - 1)) {
+    for (size_t i = tokens_slot(t, digest); t->slot[i] != 0; i = (i + 1) & (t->slots - 1)) {
         const struct token *one = &t->token[t->slot[i] - 1];
 
         if (!one->by_certificate && weir__sha256_equal(one->digest, digest))
@@ -216,7 +216,7 @@ const struct token *tokens_find(const struct token_table *t,
 static const struct token *find_certificate(const struct token_table *t,
                                             const unsigned char digest[WEIR__SHA256_BYTES])
 {
-    for (size_t i = slot_of(t, digest); t->slot[i] != 0; i = (i + 1) & (t->slots - 1)) {
+    for (size_t i = tokens_slot(t, digest); t->slot[i] != 0; i = (i + 1) & (t->slots - 1)) {
         const struct token *one = &t->token[t->slot[i] - 1];
 
         if (one->by_certificate && weir__sha256_equal(one->digest, digest))
@@ -242,7 +242,7 @@ const struct token *tokens_find_same(const struct token_table *t, const struct t
 static bool tokens_add(struct token_reading *r, const struct token *one)
 {
     struct token_table *t = r->table;
-    size_t i = slot_of(t, one->digest);
+    size_t i = tokens_slot(t, one->digest);
 
     if (tokens_find_same(t, one))
         return tokens_refuse(r, one->name.at,
