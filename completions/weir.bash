@@ -89,9 +89,9 @@ _weir_limit_options()
 _weir_parts()
 {
     case $1 in
-    '') echo 'sim replay explain serve check take store version help' ;;
+    '') echo 'sim replay advise explain serve check take store version help' ;;
     'store') echo 'info convert reset' ;;
-    'help') echo 'sim replay explain serve check take store version help' ;;
+    'help') echo 'sim replay advise explain serve check take store version help' ;;
     'help store') echo 'info convert reset' ;;
     esac
 }
@@ -104,6 +104,10 @@ _weir_options()
     'replay')
         echo '--format --columns --key --time --time-format --cost --status --max-clients
         --compare --top --json --help'
+        ;;
+    'advise')
+        echo '--format --columns --key --time --time-format --cost --status --max-clients
+        --refuse --over --rate --json --help'
         ;;
     'explain') echo '--json --help' ;;
     'serve')
@@ -141,6 +145,17 @@ _weir_value()
     'replay --status') ;;
     'replay --max-clients') ;;
     'replay --top') ;;
+    'advise --format') echo 'auto common combined vhost json logfmt csv tsv' ;;
+    'advise --columns') ;;
+    'advise --key') ;;
+    'advise --time') ;;
+    'advise --time-format') echo 'auto s ms us ns iso clf' ;;
+    'advise --cost') ;;
+    'advise --status') ;;
+    'advise --max-clients') ;;
+    'advise --refuse') ;;
+    'advise --over') ;;
+    'advise --rate') ;;
     'serve --config') echo '<file>' ;;
     'serve --listen') ;;
     'serve --admin-listen') ;;
@@ -199,6 +214,8 @@ _weir_operand()
     'replay 0') echo '<file>' ;;
     'replay 1') echo '<limit>' ;;
     'replay '*) ;;
+    'advise 0') echo '<file>' ;;
+    'advise '*) ;;
     'explain 0') echo '<limit>' ;;
     'explain '*) ;;
     'check 0') echo '<file>' ;;

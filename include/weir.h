@@ -337,6 +337,12 @@ WEIR_API int weir_limiter_peek(struct weir_limiter *limiter, int64_t cost, int64
 WEIR_API int weir_limiter_peek_at(struct weir_limiter *limiter, int64_t cost, int64_t patience_ns,
                                   int64_t now_ns, struct weir_verdict *v);
 
+/* Takes `cost` without asking, as weir_charge does. */
+WEIR_API int weir_limiter_charge(struct weir_limiter *limiter, int64_t cost,
+                                 struct weir_verdict *v);
+WEIR_API int weir_limiter_charge_at(struct weir_limiter *limiter, int64_t cost, int64_t now_ns,
+                                    struct weir_verdict *v);
+
 /* Gives back up to `cost` of what was charged. *back, unless NULL, receives the amount. */
 WEIR_API int weir_limiter_refund(struct weir_limiter *limiter, int64_t cost, int64_t *back);
 WEIR_API int weir_limiter_refund_at(struct weir_limiter *limiter, int64_t cost, int64_t now_ns,
@@ -535,6 +541,15 @@ WEIR_API int weir_take_at(struct weir *w, const struct weir_request *rq, int64_t
 WEIR_API int weir_peek(struct weir *w, const struct weir_request *rq, struct weir_verdict *v);
 WEIR_API int weir_peek_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           struct weir_verdict *v);
+
+/* Takes `cost` from the key without asking, for a cost that is known only afterwards (bytes sent,
+ * tokens used, a login that failed): buckets may then owe more than their burst, windows fill up
+ * (limits.md, charge). rq->patience_ns is ignored. *v says how the key stands after it, as a peek
+ * with cost 0: allowed, unless the charge was not counted because the key is on the deny list
+ * (LISTED) or the store has no place for it (FULL). WEIR_EGUARD: the limit has a guard. */
+WEIR_API int weir_charge(struct weir *w, const struct weir_request *rq, struct weir_verdict *v);
+WEIR_API int weir_charge_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
+                            struct weir_verdict *v);
 
 /* Decides n requests one by one, in order: v[i] answers rq[i]. This is much faster than n calls,
  * because the memory accesses overlap; 16 to 64 at a time is a good number. If one request is

@@ -188,6 +188,10 @@ struct weir__algo {
                  struct weir_verdict *v);
     void (*peek)(const struct weir__meter *m, const struct weir__state *s,
                  const struct weir__attempt *a, struct weir_verdict *v);
+    /* Takes the attempt's cost (above 0) without asking, and gives no answer. NULL: as a take that
+     * counts what it denies, which is right for windows: they fill up. */
+    void (*charge)(const struct weir__meter *m, struct weir__state *s,
+                   const struct weir__attempt *a);
     /* How long until the attempt would be granted if it were counted now; 0 if it would be granted
      * at once even then. For states too large to be tried on a copy (decide.c); else NULL. */
     int64_t (*again)(const struct weir__meter *m, const struct weir__state *s,
@@ -319,6 +323,10 @@ static inline void weir__meter_take(const struct weir__meter *m, struct weir__st
 /* The answer that take would give. Converts the state to the meter's version; charges nothing. */
 void weir__meter_peek(const struct weir__meter *m, struct weir__state *s,
                       const struct weir__attempt *a, struct weir_verdict *v);
+/* Takes the cost without asking, for what is known only afterwards; the patience is ignored. The
+ * answer is that of a peek with cost 0 after it. Rates only. */
+void weir__meter_charge(const struct weir__meter *m, struct weir__state *s,
+                        const struct weir__attempt *a, struct weir_verdict *v);
 int64_t weir__meter_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
                            int64_t now_ns);
 int64_t weir__meter_cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
@@ -402,6 +410,8 @@ struct weir__part {
 /* All or nothing over n parts. */
 void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict *v);
 void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict *v);
+/* Charges all n parts without asking; the answer is that of a peek with cost 0 after it. */
+void weir__decide_charge(const struct weir__part *part, int n, struct weir_verdict *v);
 
 /* ---- For the algorithms themselves --------------------------------------------------------- */
 

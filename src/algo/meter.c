@@ -185,6 +185,25 @@ void weir__meter_peek(const struct weir__meter *m, struct weir__state *s,
     m->algo->peek(m, s, a, v);
 }
 
+void weir__meter_charge(const struct weir__meter *m, struct weir__state *s,
+                        const struct weir__attempt *a, struct weir_verdict *v)
+{
+    struct weir__attempt nothing = *a;
+
+    assert(!weir__meter_guards(m));
+    weir__meter_touch(m, s, a->now_ns);
+    if (a->cost > 0 && m->algo->charge) {
+        m->algo->charge(m, s, a);
+    } else if (a->cost > 0) {
+        struct weir__meter counting = *m;
+
+        counting.term.count_denied = true;
+        m->algo->take(&counting, s, a, v);
+    }
+    nothing.cost = nothing.patience_ns = 0;
+    weir__meter_peek(m, s, &nothing, v);
+}
+
 int64_t weir__meter_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
                            int64_t now_ns)
 {

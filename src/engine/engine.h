@@ -244,7 +244,7 @@ static inline bool weir__verb_charges(enum weir__verb verb)
 
 static inline bool weir__verb_takes(enum weir__verb verb)
 {
-    return verb == WEIR__TAKE || verb == WEIR__TAKE_ALL;
+    return verb == WEIR__TAKE || verb == WEIR__TAKE_ALL || verb == WEIR__CHARGE;
 }
 
 #endif

@@ -257,9 +257,10 @@ __attribute__((noinline)) static int take_decide_guard(struct weir *w, struct we
     uint64_t epoch = 0;
     int error;
 
-    if (verb == WEIR__TAKE && to->revision->guards)
+    if (weir__verb_takes(verb) && to->revision->guards)
         return WEIR_EGUARD; /* the guard could never be exited */
-    if (!to->revision->lone || (receipt && receipt->reservation && !to->revision->guards))
+    if (!to->revision->lone || verb == WEIR__CHARGE ||
+        (receipt && receipt->reservation && !to->revision->guards))
         return weir__transaction_decide(w, rq, 1, verb, now, receipt, v);
     weir__target_prefetch(to, weir__fingerprint_at(to->term, rq));
     attempt = weir__term_attempt(to->term, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
@@ -293,7 +294,7 @@ static inline int take_decide_once(struct weir *w, const struct weir_request *rq
     error = find_target(rq, &to);
     if (error)
         return error;
-    if (!to.revision->plain || verb == WEIR__ENTER)
+    if (!to.revision->plain || verb > WEIR__PEEK)
         return take_decide_guard(w, &to, owner, rq, verb, now, receipt, v);
     weir__bucket_prefetch(to.probe.second); /* a single decision can prefetch both */
     weir__target_probe(&to);
@@ -349,6 +350,18 @@ int weir_peek_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
 int weir_peek(struct weir *w, const struct weir_request *rq, struct weir_verdict *v)
 {
     return weir__decide(w, rq, WEIR__PEEK, weir__now_of(w), NULL, v);
+}
+
+/* A charge is a transaction even on one key: it is rarer than takes, and must not slow them. */
+int weir_charge_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
+                   struct weir_verdict *v)
+{
+    return weir__decide(w, rq, WEIR__CHARGE, weir__now_at(now_ns), NULL, v);
+}
+
+int weir_charge(struct weir *w, const struct weir_request *rq, struct weir_verdict *v)
+{
+    return weir__decide(w, rq, WEIR__CHARGE, weir__now_of(w), NULL, v);
 }
 
 /* ---- Batches ------------------------------------------------------------------------------- */

@@ -292,6 +292,7 @@ static int find_newcomers(struct weir__transaction *tx)
         tx->newcomer[tx->newcomers] =
             weir__newcomer_of(tx->engine, it->policy, it->revision, it->term, tx->owner,
                               it->fingerprint, &it->access, &tx->part[i].attempt);
+        tx->newcomer[tx->newcomers].charges = tx->verb == WEIR__CHARGE;
         tx->newcomer[tx->newcomers++].spared =
             (struct weir__spared){.fingerprint = tx->fingerprint, .n = tx->n};
     }
@@ -516,6 +517,20 @@ static void transaction_report_overflow(struct weir__transaction *tx, struct wei
         weir__newcomer_report(&tx->newcomer[i], weir__verb_charges(tx->verb), v);
 }
 
+/* Charges all items, which no term can refuse; only a full store can. */
+static void transaction_charge(struct weir__transaction *tx, struct weir_verdict *v)
+{
+    *v = (struct weir_verdict){.allowed = true, .which = -1};
+    if (make_places(tx, v)) {
+        weir__decide_charge(tx->part, tx->n, v);
+        v->overflow = false;
+        keep_overflowing(tx);
+        forget_unused(tx, false);
+    }
+    if (!tx->to_grow)
+        transaction_report_overflow(tx, v);
+}
+
 static int transaction_decide(struct weir__transaction *tx, enum weir__verb verb,
                               struct weir_verdict *v)
 {
@@ -527,6 +542,10 @@ static int transaction_decide(struct weir__transaction *tx, enum weir__verb verb
         error = find_trials(tx);
     if (error)
         return error;
+    if (verb == WEIR__CHARGE) {
+        transaction_charge(tx, v);
+        return 0;
+    }
     copy_trials(tx);
     weir__decide_peek(tx->part, tx->n, v);
     v->overflow = false;

@@ -129,8 +129,10 @@ static struct weir__plan_request decision_plan_request(struct weir__decision *a,
 
 static int decision_encode(struct weir__decision *a, const struct command_parts *o)
 {
-    const struct weir__plan_request request =
-        decision_plan_request(a, o, a->verb == WEIR__PEEK ? WEIR__PLAN_PEEK : WEIR__PLAN_TAKE);
+    const enum weir__plan_verb verb = a->verb == WEIR__PEEK     ? WEIR__PLAN_PEEK
+                                      : a->verb == WEIR__CHARGE ? WEIR__PLAN_CHARGE
+                                                                : WEIR__PLAN_TAKE;
+    const struct weir__plan_request request = decision_plan_request(a, o, verb);
     size_t cap = sizeof a->small;
     int terms;
 
@@ -209,7 +211,7 @@ static void decision_apply_reply(struct weir__decision *a)
 static void decision_complete(struct weir__decision *a)
 {
     const struct weir__command *c = &a->command;
-    const bool takes = a->verb != WEIR__PEEK;
+    const bool takes = a->verb != WEIR__PEEK && a->verb != WEIR__CHARGE;
     struct weir_verdict v;
 
     if (a->bytes != a->small)

@@ -223,7 +223,7 @@ def takes_can_be_all_there_is():
                         ["WEIR.LIMIT", "LIST"], ["WEIR.CLOCK", "GET"], ["INFO"], ["PING"],
                         ["CLIENT", "ID"],
                         ["WEIR.TAKE", "pacer 1/s", "p"],
-                        ["WEIR.TAKE", "pacer 1/s", "p", 1, "RESERVE", "1m", "AS", "x"],
+                        ["WEIR.TAKE", "pacer 1/s", "p", 1, "PATIENCE", "1m", "AS", "x"],
                         ["WEIR.CANCEL", "x"]):
             check(f"{command} is answered", not isinstance(c.ask(*command), Error))
         for method, target in (("GET", "/v1/take?limit=api&key=k"),

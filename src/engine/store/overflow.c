@@ -127,7 +127,10 @@ static uint32_t newcomer_weigh_copy(const struct weir__newcomer *n, size_t bytes
         memcpy(copy.bytes, n->base, bytes);
         weir__meter_mark_copied(m, &copy.state);
     }
-    weir__meter_take(m, &copy.state, &n->attempt, &v);
+    if (n->charges)
+        weir__meter_charge(m, &copy.state, &n->attempt, &v);
+    else
+        weir__meter_take(m, &copy.state, &n->attempt, &v);
     return weir__meter_share(m, &copy.state, n->attempt.now_ns);
 }
 

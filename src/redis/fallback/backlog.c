@@ -32,14 +32,15 @@
 /* If there is no room for it, nothing is lost but the charge: the share has counted the grant
  * already. */
 void weir__local_backlog_record(struct weir__local *l, struct weir__local_limit *x,
-                                const struct weir_request *rq, struct weir__now at)
+                                const struct weir_request *rq, enum weir__verb verb,
+                                struct weir__now at)
 {
     struct weir_request mine = *rq;
     struct weir_verdict v;
 
     mine.policy = atomic_load_explicit(&x->backlog, memory_order_acquire);
     if (mine.policy)
-        (void)weir__decide(l->engine, &mine, WEIR__TAKE, at, NULL, &v);
+        (void)weir__decide(l->engine, &mine, verb, at, NULL, &v);
 }
 
 void weir__local_backlog_extend(struct weir__local *l, int64_t until_ns)

@@ -74,9 +74,11 @@ bool weir__local_rates(const struct weir_limit *share, struct weir_limit *rates)
 void weir__local_overrides_enforce(struct weir__local *l, struct weir__local_limit *x);
 void weir__local_overrides_free(struct weir__local_limit *x);
 
-/* The share has granted the request: adds it to the backlog. */
+/* The share has granted the request (WEIR__TAKE) or was charged (WEIR__CHARGE): adds it to the
+ * backlog. */
 void weir__local_backlog_record(struct weir__local *l, struct weir__local_limit *x,
-                                const struct weir_request *rq, struct weir__now at);
+                                const struct weir_request *rq, enum weir__verb verb,
+                                struct weir__now at);
 /* The backlog lasts at least until then. */
 void weir__local_backlog_extend(struct weir__local *l, int64_t until_ns);
 

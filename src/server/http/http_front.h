@@ -162,7 +162,7 @@ void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
 /* The parameters that a request may have. */
 #define HTTP_WORDS(X) \
     X(LIMIT, "limit") \
-    X(KEY, "key") X(COST, "cost") X(WAIT, "wait") X(RESERVE, "reserve") X(DENY, "deny")
+    X(KEY, "key") X(COST, "cost") X(WAIT, "wait") X(PATIENCE, "patience") X(DENY, "deny")
 
 enum http_word {
 #define X(name, text) HTTP_WORD_##name,
@@ -179,7 +179,7 @@ struct http_params {
     unsigned given; /* the parameters it has */
     struct weir__slice limit, key;
     int64_t cost;
-    int64_t patience_ns; /* from wait or reserve */
+    int64_t patience_ns; /* from wait or patience */
     int64_t deny;        /* a status */
 };
 
@@ -256,6 +256,7 @@ struct weir__slice http_client_behind(const struct http_call *call);
 
 void http_take(const struct http_call *call);
 void http_peek(const struct http_call *call);
+void http_charge(const struct http_call *call);
 void http_refund(const struct http_call *call);
 void http_reset(const struct http_call *call);
 void http_batch(const struct http_call *call, const struct json_t *array);

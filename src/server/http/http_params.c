@@ -41,7 +41,7 @@ bool http_params_note(struct http_params *params, enum http_word word, struct ht
 
 static bool is_patience(enum http_word word)
 {
-    return word == HTTP_WORD_WAIT || word == HTTP_WORD_RESERVE;
+    return word == HTTP_WORD_WAIT || word == HTTP_WORD_PATIENCE;
 }
 
 bool http_params_number(struct http_params *params, enum http_word word, int64_t number,
@@ -67,7 +67,7 @@ static bool http_params_patience(struct http_params *params, enum http_word word
 {
     if (wire_patience(text, &params->patience_ns))
         return true;
-    return http_because_of(why, 400, word == HTTP_WORD_WAIT ? "'wait' is " : "'reserve' is ", text,
+    return http_because_of(why, 400, word == HTTP_WORD_WAIT ? "'wait' is " : "'patience' is ", text,
                            ": expected milliseconds, a duration such as 1.5s, or forever");
 }
 
@@ -139,7 +139,7 @@ bool http_key_fits(struct conn *c, struct weir__slice key, struct http_why *why)
 bool http_params_op(struct conn *c, const struct http_params *params, struct limit_op *op,
                     struct http_why *why)
 {
-    const bool waits = params->given & HTTP_MAY(WAIT), reserves = params->given & HTTP_MAY(RESERVE);
+    const bool waits = params->given & HTTP_MAY(WAIT), patient = params->given & HTTP_MAY(PATIENCE);
     const int64_t patience_ns = server_patience(conn_server(c), params->patience_ns);
     const char *text;
 
@@ -148,14 +148,14 @@ bool http_params_op(struct conn *c, const struct http_params *params, struct lim
                             "'limit' is missing: expected a name, or a limit such as 10/s");
     if (!(params->given & HTTP_MAY(KEY)))
         return http_because(why, 400, "'key' is missing");
-    if (waits && reserves)
-        return http_because(why, 400, "use 'wait' or 'reserve', not both");
+    if (waits && patient)
+        return http_because(why, 400, "use 'wait' or 'patience', not both");
     if (!http_key_fits(c, params->key, why))
         return false;
     *op = (struct limit_op){.limit = limit_find(c, params->limit, params->use, &why->status, &text),
                             .key = params->key,
                             .cost = params->given & HTTP_MAY(COST) ? params->cost : 1,
-                            .patience_ns = waits || reserves ? patience_ns : WEIR_WAIT_DEFAULT,
+                            .patience_ns = waits || patient ? patience_ns : WEIR_WAIT_DEFAULT,
                             .delayed = waits};
     if (!op->limit && strstr(text, "expected ' + '")) {
         (void)snprintf(why->text, sizeof why->text, "%s (a query or form has + as %%2B)", text);

@@ -32,6 +32,7 @@ static const struct route {
     {"/v1/ext-authz/", true, PROXIED_PAGES, ANY, 0, ACCESS_TAKE, http_ext_authz},
     {"/throttle", false, OWN_PAGES, POST, 0, ACCESS_TAKE, http_throttle},
     {"/v1/peek", false, OWN_PAGES, GET | POST, 0, ACCESS_TAKE, http_peek},
+    {"/v1/charge", false, OWN_PAGES, POST, 0, ACCESS_TAKE, http_charge},
     {"/v1/refund", false, OWN_PAGES, POST, POST, ACCESS_ADMIN, http_refund},
     {"/v1/reset", false, OWN_PAGES, POST, POST, ACCESS_ADMIN, http_reset},
     {"/v1/limits", false, OWN_PAGES, GET, 0, ACCESS_ALL, http_limits},

@@ -94,7 +94,7 @@ op_reply resp_reply_cl_throttle;
 
 resp_handler resp_run_increx, resp_run_gcra;
 resp_handler resp_run_cl_throttle, resp_run_throttle, resp_run_take, resp_run_peek, resp_run_refund,
-    resp_run_cancel, resp_run_reset_key, resp_run_take_all;
+    resp_run_charge, resp_run_cancel, resp_run_reset_key, resp_run_take_all;
 resp_handler resp_run_limit, resp_run_reload, resp_run_clock;
 resp_handler resp_run_ping, resp_run_echo, resp_run_hello, resp_run_auth, resp_run_select,
     resp_run_reset, resp_run_quit, resp_run_ok, resp_run_role, resp_run_time, resp_run_dbsize,

@@ -171,7 +171,7 @@ bool resp_may_wait(struct conn *c)
     if (!resp_is_running(conn_resp(c)))
         return true;
     resp_reply_error(c, "WAIT is not allowed within MULTI: nothing waits in a transaction; "
-                        "use RESERVE, or WAIT outside");
+                        "use PATIENCE, or WAIT outside");
     return false;
 }
 
