@@ -111,9 +111,10 @@ _weir_options()
         ;;
     'explain') echo '--json --help' ;;
     'serve')
-        echo '--config --listen --socket-mode --socket-group --limit --store --max-keys --full
-        --threads --max-connections --max-request --max-key --max-output --max-buffered
-        --max-delayed --connection-part --peer-part --max-memory --max-wait --idle --drain
+        echo '--config --listen --admin-listen --metrics-listen --tokens --insecure
+        --socket-mode --socket-group --limit --store --max-keys --full --threads
+        --max-connections --max-request --max-key --max-output --max-buffered --max-delayed
+        --connection-part --peer-part --token-part --max-memory --max-wait --idle --drain
         --literals --literal-state --no-admin --host --trust --trust-hops --client-header
         --ipv6-prefix --headers --log-level --log-format --log-to --clock --help'
         ;;
@@ -157,6 +158,9 @@ _weir_value()
     'advise --rate') ;;
     'serve --config') echo '<file>' ;;
     'serve --listen') ;;
+    'serve --admin-listen') ;;
+    'serve --metrics-listen') ;;
+    'serve --tokens') echo '<file>' ;;
     'serve --socket-mode') echo '0660 0600 0666' ;;
     'serve --socket-group') ;;
     'serve --limit') ;;
@@ -172,6 +176,7 @@ _weir_value()
     'serve --max-delayed') ;;
     'serve --connection-part') echo '1/16 1' ;;
     'serve --peer-part') echo '1/4 1' ;;
+    'serve --token-part') echo '1/4 1' ;;
     'serve --max-memory') ;;
     'serve --max-wait') echo '1h forever' ;;
     'serve --idle') ;;

@@ -145,14 +145,14 @@ function __weir_said
             continue
         end
         switch $word
-            case --client-header --clock --columns --config --connection-part --cost --drain \
-                    --format --full --headers --host --idle --ipv6-prefix --key --limit --listen \
-                    --literal-state --literals --log-format --log-level --log-to --max-buffered \
-                    --max-clients --max-connections --max-delayed --max-key --max-keys \
-                    --max-memory --max-output --max-policies --max-request --max-wait --out \
-                    --over --peer-part --rate --refuse --socket-group --socket-mode --start \
-                    --status --store --threads --time --time-format --top --traffic --trust \
-                    --trust-hops
+            case --admin-listen --client-header --clock --columns --config --connection-part \
+                    --cost --drain --format --full --headers --host --idle --ipv6-prefix --key \
+                    --limit --listen --literal-state --literals --log-format --log-level \
+                    --log-to --max-buffered --max-clients --max-connections --max-delayed \
+                    --max-key --max-keys --max-memory --max-output --max-policies --max-request \
+                    --max-wait --metrics-listen --out --over --peer-part --rate --refuse \
+                    --socket-group --socket-mode --start --status --store --threads --time \
+                    --time-format --token-part --tokens --top --traffic --trust --trust-hops
                 set value yes
             case '-?*'
             case '*'
@@ -228,6 +228,10 @@ complete -c weir -n '__weir_words explain' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 explain' -a '(__weir_limit)'
 complete -c weir -n '__weir_words serve' -l config -r -F -d 'Configuration file'
 complete -c weir -n '__weir_words serve' -l listen -x -d 'Address that accepts connections'
+complete -c weir -n '__weir_words serve' -l admin-listen -x -d 'Address that accepts connections and is for administration'
+complete -c weir -n '__weir_words serve' -l metrics-listen -x -d 'Address that accepts connections and is for watching only'
+complete -c weir -n '__weir_words serve' -l tokens -r -F -d 'File with the tokens of clients, one a line'
+complete -c weir -n '__weir_words serve' -l insecure -d 'Accept connections from other machines without tokens'
 complete -c weir -n '__weir_words serve' -l socket-mode -x -a '0660 0600 0666' -d 'Permissions of Unix sockets'
 complete -c weir -n '__weir_words serve' -l socket-group -x -d 'Group of Unix sockets, such as that of a proxy\'s user (www-data)'
 complete -c weir -n '__weir_words serve' -l limit -x -d 'Limit that requests call NAME'
@@ -243,6 +247,7 @@ complete -c weir -n '__weir_words serve' -l max-buffered -x -d 'Memory for the b
 complete -c weir -n '__weir_words serve' -l max-delayed -x -d 'Most delayed (WAIT or wait=) replies of all connections together'
 complete -c weir -n '__weir_words serve' -l connection-part -x -a '1/16 1' -d 'Part of --max-buffered and of --max-delayed that one connection may use'
 complete -c weir -n '__weir_words serve' -l peer-part -x -a '1/4 1' -d 'Part of --max-buffered'
+complete -c weir -n '__weir_words serve' -l token-part -x -a '1/4 1' -d 'Part of --max-buffered'
 complete -c weir -n '__weir_words serve' -l max-memory -x -d 'Memory for all stores and connections'
 complete -c weir -n '__weir_words serve' -l max-wait -x -a '1h forever' -d 'Longest time that a request may wait, or reserve ahead'
 complete -c weir -n '__weir_words serve' -l idle -x -d 'Time after which a silent connection is closed'

@@ -652,7 +652,8 @@ def every_address_is_served():
             says("the peer's network is the key, of IPv6",
                  c.ask("GET", "/v1/peek?limit=api&key=::/64&cost=0"),
                  200, verdict(True, 4, 3, 0, 60000))
-    with Daemon("--limit", "five=5/s", "--ipv6-prefix", "128", listen=(":0",)) as daemon:
+    with Daemon("--limit", "five=5/s", "--ipv6-prefix", "128", "--insecure",
+                listen=(":0",)) as daemon:
         port = daemon.addresses[0][1]
         for host in ("127.0.0.1", "::1"):
             with Http((host, port)) as c:

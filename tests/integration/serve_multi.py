@@ -81,10 +81,14 @@ def errors_while_it_runs_are_elements():
         expect("and what is around it runs", [reply[0] for reply in got[::2]],
                [1, 1, 1, 1, 1, 0, 0, 0])
     with Daemon("--no-admin", *LIMITS) as daemon, daemon.resp() as c:
-        queued(c, ["WEIR.TAKE", "b", "k"], ["WEIR.RESET", "b", "k"], ["PING"])
+        queued(c, ["WEIR.TAKE", "b", "k"], ["WEIR.LIMIT", "SET", "x", "1/s"], ["PING"])
         got = c.ask("EXEC")
         check("--no-admin refuses an element", got[0][0] == 1 and got[1].startswith("NOPERM")
               and got[2] == "PONG", got)
+        c.ask("MULTI")
+        check("a command that is not allowed in any form aborts it",
+              c.ask("WEIR.RESET", "b", "k").startswith("NOPERM")
+              and c.ask("EXEC").startswith("EXECABORT"))
 
 
 def errors_while_it_is_queued_abort_it():

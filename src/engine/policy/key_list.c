@@ -59,7 +59,7 @@ bool weir__key_list_has_room(const struct weir__key_list *l)
 }
 
 /* The slot of the hash, or the empty slot where it belongs. */
-static uint64_t slot_of(const struct weir__key_list *l, uint64_t hash)
+static uint64_t list_slot(const struct weir__key_list *l, uint64_t hash)
 {
     uint64_t i = hash & l->mask;
 
@@ -73,12 +73,12 @@ static uint64_t slot_of(const struct weir__key_list *l, uint64_t hash)
 
 static bool list_holds(const struct weir__key_list *l, uint64_t hash)
 {
-    return atomic_load_explicit(&l->slot[slot_of(l, hash)], memory_order_relaxed) == hash;
+    return atomic_load_explicit(&l->slot[list_slot(l, hash)], memory_order_relaxed) == hash;
 }
 
 static void list_put(struct weir__key_list *l, uint64_t hash)
 {
-    atomic_store_explicit(&l->slot[slot_of(l, hash)], hash, memory_order_release);
+    atomic_store_explicit(&l->slot[list_slot(l, hash)], hash, memory_order_release);
     l->filled++;
     l->n++;
 }
@@ -138,7 +138,7 @@ bool weir__key_list_add(struct weir__key_list *l, const void *entry, size_t len)
 bool weir__key_list_remove(struct weir__key_list *l, const void *entry, size_t len)
 {
     struct weir__ip ip;
-    const uint64_t i = slot_of(l, hash_of_entry(l, entry, len, &ip));
+    const uint64_t i = list_slot(l, hash_of_entry(l, entry, len, &ip));
 
     if (atomic_load(&l->slot[i]) == 0)
         return false;

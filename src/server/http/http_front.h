@@ -2,6 +2,7 @@
  *
  *     http_serve.c    the loop over requests, and the table of routes
  *     http_host.c     which Host a request may name
+ *     http_token.c    the token of a request
  *     http_origin.c   requests that a browser sends for a page of another origin
  *     http_reply.c    replies without a verdict, errors among them
  *     http_page.c     bodies in JSON that grow as they are written
@@ -29,6 +30,7 @@
 #include "base/json.h"
 #include "proto/address.h"
 #include "proto/http.h"
+#include "server/access/access.h"
 #include "server/conn.h"
 
 /* The form of a reply (limit_op.shape). */
@@ -232,10 +234,23 @@ bool http_names_client(const struct http_call *call);
 /* True if its Host may be named on the address that the connection came to. */
 bool http_host_is_served(struct conn *c, const struct http_request *rq);
 
+/* ---- Tokens ---------------------------------------------------------------------------------- */
+
+/* True if the request may do what needs one of these scopes (enum access_scope); otherwise replies
+ * that it may not. */
+bool http_may(const struct http_call *call, unsigned scopes);
+/* The most bytes that the request which begins here may have: few, until its token is known. */
+size_t http_most(struct conn *c, const char *bytes, size_t len);
+/* True if the token of the connection is for this key, and it is not too long. */
+bool http_key_fits(struct conn *c, struct weir__slice key, struct http_why *why);
+
 /* ---- Clients --------------------------------------------------------------------------------- */
 
 /* The key of the client that a proxy asks for. Lasts until the batch is flushed. */
 struct weir__slice http_client_key(const struct http_call *call);
+/* The address of the client that sent the request to a trusted proxy; empty: the connection's
+ * own. */
+struct weir__slice http_client_behind(const struct http_call *call);
 
 /* ---- Handlers -------------------------------------------------------------------------------- */
 

@@ -118,9 +118,15 @@ bool http_params_query(struct http_params *params, struct weir__slice query, str
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
-static bool http_params_key_too_long(size_t max, struct http_why *why)
+bool http_key_fits(struct conn *c, struct weir__slice key, struct http_why *why)
 {
+    const size_t max = server_options(conn_server(c))->max_key;
     struct weir__out out = {why->text, sizeof why->text, 0};
+
+    if (!access_key_is_permitted(conn_access(c), key))
+        return http_because(why, 403, ACCESS_OTHER_KEY);
+    if (key.len <= max)
+        return true;
 
     why->status = 400;
     weir__out_text(&out, "'key' is too long: expected at most ");
@@ -133,7 +139,6 @@ static bool http_params_key_too_long(size_t max, struct http_why *why)
 bool http_params_op(struct conn *c, const struct http_params *params, struct limit_op *op,
                     struct http_why *why)
 {
-    const size_t max_key = server_options(conn_server(c))->max_key;
     const bool waits = params->given & HTTP_MAY(WAIT), patient = params->given & HTTP_MAY(PATIENCE);
     const int64_t patience_ns = server_patience(conn_server(c), params->patience_ns);
     const char *text;
@@ -145,8 +150,8 @@ bool http_params_op(struct conn *c, const struct http_params *params, struct lim
         return http_because(why, 400, "'key' is missing");
     if (waits && patient)
         return http_because(why, 400, "use 'wait' or 'patience', not both");
-    if (params->key.len > max_key)
-        return http_params_key_too_long(max_key, why);
+    if (!http_key_fits(c, params->key, why))
+        return false;
     *op = (struct limit_op){.limit = limit_find(c, params->limit, params->use, &why->status, &text),
                             .key = params->key,
                             .cost = params->given & HTTP_MAY(COST) ? params->cost : 1,
