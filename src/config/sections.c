@@ -146,6 +146,7 @@ static void read_listener(struct config *c, const struct config_node *key,
         {"address", &l->address, form_expects("listen.address")},
         {"socket-mode", &l->mode, form_expects("listen.socket-mode")},
         {"socket-group", &l->group, form_expects("listen.socket-group")},
+        {"role", &l->role, form_expects("listen.role")},
         {0}};
 
     if (value->kind == CONFIG_MAP) {

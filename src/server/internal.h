@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "engine/embed.h"
+#include "server/access/access.h"
 #include "server/clients.h"
 #include "server/conn.h"
 #include "server/log.h"
@@ -78,16 +79,18 @@ struct conn {
     char *in; /* bytes that were read and are not a whole request yet */
     size_t in_len, in_cap;
     struct segment *first, *last, *aim;
-    size_t queued;     /* bytes in segments */
-    struct peer *from; /* the peer whose part it uses */
-    size_t kept;       /* bytes, of all kinds (memory.h) */
-    size_t buffered;   /* those of requests and replies ... */
+    size_t queued;       /* bytes in segments */
+    struct peer *from;   /* the peer whose part it uses */
+    struct peer *tenant; /* the name of its token, whose part it uses too; NULL: none */
+    size_t kept;         /* bytes, of all kinds (memory.h) */
+    size_t buffered;     /* those of requests and replies ... */
     /* ... and how many there were when they were last found to be within its part */
     size_t allowed;
     struct delayed_reply *delayed;
     struct reservation *named;
     struct asked_reservation *asked; /* those that a remote store has not answered yet */
     unsigned delayed_n, names;       /* names: of both */
+    unsigned delayed_counted;        /* by memory_admit_delayed */
     bool postponed;                  /* the next command waits for an answer */
     bool stalled;                    /* it is not read until remote_stalled is over */
     struct awaited_reply *awaited;   /* replies that come later, other than delayed ones */
@@ -100,12 +103,20 @@ struct conn {
     struct resp_session resp;
     struct client client;
     struct http_reader *http;
+    struct conn_access access;
+    unsigned char role; /* enum access_scope: what its listener is for */
     char peer[46];
     unsigned char scope; /* 1 + an enum conn_scope; 0: not determined yet */
 };
 
+/* A connection that was accepted. */
+struct accepted {
+    int fd;
+    unsigned char role; /* enum access_scope: what its listener is for */
+};
+
 /* Takes over the descriptor; closes it if there is no room. */
-void conn_open(struct worker *w, int fd);
+void conn_open(struct worker *w, struct accepted a);
 /* Closes it now; what was reserved for it is given back. */
 void conn_close(struct conn *c);
 /* Sends what may leave and continues with input that was left unserved. Call it after anything that
@@ -172,10 +183,12 @@ struct worker {
     unsigned wake_up;                   /* wake-ups so far, counted from 1 */
 
     pthread_mutex_t inbox_lock;
-    int inbox[INBOX_MAX];
+    struct accepted inbox[INBOX_MAX];
     int inbox_n;
 
     struct conn *oldest, *newest;
+    struct access_files *files; /* who may ask */
+    int64_t unknown_ms;         /* when connections without a token were last looked for */
     unsigned lingering;
     char *in; /* READ_BYTES, for the connection that is being read */
     char *scratch;
@@ -205,7 +218,7 @@ struct worker {
 int worker_open(struct worker *w, struct server *s, int index); /* 0 or an errno */
 void worker_run(struct worker *w);
 void worker_close(struct worker *w);
-void worker_assign(struct worker *w, int fd);
+void worker_assign(struct worker *w, struct accepted a);
 struct weir__now worker_now(struct worker *w, const struct store *s);
 /* From here on the clock is read anew. */
 static inline void worker_now_expire(struct worker *w)
@@ -297,11 +310,11 @@ struct limit_entry {
         int64_t at_ns;              /* -1: never */
     } full_log;                     /* the first worker's: when the log last reported it (room.c) */
     struct {
-        uint64_t seen;  /* refusals so far */
-        uint64_t first; /* refusals before this time */
-        int64_t at_ns;  /* when there was last a new one */
-        bool refuses;   /* the log says so */
-    } refusals;         /* the first worker's (refusals.c) */
+        uint64_t seen;       /* refusals so far */
+        uint64_t first;      /* refusals before this time */
+        int64_t at_ns;       /* when there was last a new one */
+        bool refuses;        /* the log says so */
+    } refusals;              /* the first worker's (refusals.c) */
     struct tallies *tallies; /* where its slot came from; NULL: it shares one */
     unsigned tally;          /* its slot */
     char name[];
@@ -389,6 +402,7 @@ struct server {
     _Atomic uint64_t open_connections, delayed, next_id;
     struct memory memory;
     struct peers *peers;
+    struct access *access;
     struct clients clients;
     _Atomic bool stopping, stopping_now;
     uv_timer_t patience; /* how long a drain may take */

@@ -203,6 +203,8 @@ ASKED = [
     ("get", "/v1/peek", f"/v1/peek?{WIN}a", None, {}, 200),
     ("get", "/v1/peek", f"/v1/peek?{WIN}a&wait=1", None, {}, 400),
     ("head", "/v1/peek", f"/v1/peek?{WIN}a", None, {}, 200),
+    ("post", "/v1/charge", f"/v1/charge?{WIN}a&cost=3", "", {}, 200),
+    ("post", "/v1/charge", "/v1/charge", "", {}, 400),
     ("post", "/v1/refund", f"/v1/refund?{WIN}a", "", {}, 200),
     ("post", "/v1/refund", "/v1/refund", "", {}, 400),
     ("post", "/v1/reset", f"/v1/reset?{WIN}a", "", {}, 204),
@@ -237,6 +239,10 @@ ASKED = [
     ("head", "/v1/stores", "/v1/stores", None, {}, 200),
     ("get", "/v1/config", "/v1/config", None, {}, 200),
     ("head", "/v1/config", "/v1/config", None, {}, 200),
+    ("get", "/readyz", "/readyz", None, {}, 200),
+    ("head", "/readyz", "/readyz?stores=up", None, {}, 200),
+    ("get", "/metrics", "/metrics", None, {}, 200),
+    ("head", "/metrics", "/metrics", None, {}, 200),
     ("get", "/healthz", "/healthz", None, {}, 200),
     ("head", "/healthz", "/healthz", None, {}, 200),
     ("get", "/health", "/health", None, {}, 200),
@@ -260,7 +266,7 @@ def matches(doc, method, path, answer):
     if method == "head" or not answer.body:
         check(f"a body is documented where there is one: {what}", method == "head" or not content)
         return
-    kind = answer.headers["content-type"]
+    kind = answer.headers["content-type"].split(";")[0]
     if check(f"{kind} is documented: {what}", kind in content, answer) and "json" in kind:
         why = wrong(doc, content[kind]["schema"], json.loads(answer.body))
         check(f"the members are the documented ones: {what}", not why, f"{why} {answer!r}")

@@ -75,22 +75,34 @@ static struct weir__slice key_of(const struct http_call *call, struct weir__slic
         key, address_key(&a, server_options(conn_server(call->conn))->ipv6_prefix, key)};
 }
 
+struct weir__slice http_client_behind(const struct http_call *call)
+{
+    const struct serve_options *o = server_options(conn_server(call->conn));
+    const char *only = o->client_header[0] ? o->client_header : NULL;
+    struct weir__slice client = {NULL, 0};
+
+    if (!peer_is_trusted(call->conn, &o->trust))
+        return client;
+    if (only && strcmp(only, "x-weir-key") != 0)
+        (void)find_hop(call, only, &client);
+    else if (!only && !find_hop(call, "x-forwarded-for", &client))
+        (void)find_hop(call, "x-real-ip", &client);
+    return client;
+}
+
 struct weir__slice http_client_key(const struct http_call *call)
 {
     const struct serve_options *o = server_options(conn_server(call->conn));
     const char *only = o->client_header[0] ? o->client_header : NULL;
-    struct weir__slice client = weir__slice_of(conn_peer(call->conn)), key;
+    struct weir__slice client = weir__slice_of(conn_peer(call->conn)), key, behind;
 
     if (!peer_is_trusted(call->conn, &o->trust))
         return key_of(call, client);
     key = http_last_field_of(call->rq, "x-weir-key");
     if (key.len > 0 && (!only || strcmp(only, "x-weir-key") == 0))
         return key;
-    if (only && strcmp(only, "x-weir-key") != 0)
-        (void)find_hop(call, only, &client);
-    else if (!only && !find_hop(call, "x-forwarded-for", &client))
-        (void)find_hop(call, "x-real-ip", &client);
-    return key_of(call, client);
+    behind = http_client_behind(call);
+    return key_of(call, behind.at ? behind : client);
 }
 
 bool http_names_client(const struct http_call *call)
