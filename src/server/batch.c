@@ -210,7 +210,7 @@ static void batch_reply_all(struct conn *c, const struct limit_op *op, size_t n,
                             const struct weir_verdict *v)
 {
     const int named = error ? -1 : v->which >= 0 ? v->which : v->shadow - 1;
-    const struct limit *all[WEIR_TERMS_MAX];
+    const struct limit *all[WEIR_TERMS_MAX] = {NULL};
     struct limit_op one = *op;
 
     one.limit = named >= 0 && (size_t)named < n ? op[named].limit : NULL;

@@ -40,7 +40,7 @@ static const char *time_text(int64_t ns, char between, const char *zone, char te
 
     if (ns % WEIR__NS_PER_S != 0) {
         n = snprintf(fraction, sizeof fraction, ".%09lld", (long long)(ns % WEIR__NS_PER_S));
-        while (fraction[n - 1] == '0')
+        while (n > 1 && fraction[n - 1] == '0')
             fraction[--n] = '\0';
     }
     (void)snprintf(text, WORDS_MAX, "%04lld-%02d-%02d%c%02lld:%02lld:%02lld%s%s",
