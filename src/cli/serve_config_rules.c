@@ -211,7 +211,7 @@ static void rule_read(struct rules_reading *g, const struct config_rule *rule)
         rule_condition(g, c);
     for (const struct config_apply *a = rule->applies; a; a = a->next)
         rule_apply(g, a);
-    if (!rule->applies && !final) {
+    if (!rule->applies && !rule->unread && !final) {
         g->broken = true;
         config_blame(g->r->config, rule->at, 0,
                      "the rule has no 'apply': expected a limit and a key, unless it is final");

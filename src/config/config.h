@@ -113,6 +113,7 @@ struct config_rule {
     struct config_text name, missing, final;
     struct config_condition *conditions;
     struct config_apply *applies;
+    bool unread; /* a limit that it applies is left out, because of a mistake */
 };
 
 struct config_mistake {

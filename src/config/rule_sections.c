@@ -44,13 +44,14 @@ static void rule_read_match(struct config *c, struct config_rule *rule,
 
 /* ---- What is applied ------------------------------------------------------------------------- */
 
-static void rule_read_apply(struct config *c, struct config_apply ***end,
+/* False: a mistake. */
+static bool rule_read_apply(struct config *c, struct config_apply ***end,
                             const struct config_node *key, const struct config_node *value)
 {
     struct config_apply *made = config_take(c, sizeof *made);
 
     if (!made || !config_is_map(c, key, value, config_form_expects("rules.apply")))
-        return;
+        return false;
 
     const struct config_field fields[] = {
         {"limit", &made->limit, config_form_expects("rules.apply.limit")},
@@ -62,9 +63,10 @@ static void rule_read_apply(struct config *c, struct config_apply ***end,
     config_need_field(c, value, key, &fields[0]);
     config_need_field(c, value, key, &fields[1]);
     if (!made->limit.text || !made->key.text)
-        return;
+        return false;
     **end = made;
     *end = &made->next;
+    return true;
 }
 
 static void rule_read_applies(struct config *c, struct config_rule *rule,
@@ -76,10 +78,11 @@ static void rule_read_applies(struct config *c, struct config_rule *rule,
     if (config_is_nothing(value))
         return;
     if (value->kind != CONFIG_LIST)
-        rule_read_apply(c, &end, key, value);
+        rule->unread = !rule_read_apply(c, &end, key, value);
     for (const struct config_node *n = value->kind == CONFIG_LIST ? value->first : NULL; n;
          n = n->next)
-        rule_read_apply(c, &end, key, n);
+        if (!rule_read_apply(c, &end, key, n))
+            rule->unread = true;
 }
 
 /* ---- Rules ----------------------------------------------------------------------------------- */
