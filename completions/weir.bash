@@ -15,8 +15,8 @@ _weir_limit_options()
 {
     case $1 in
     fixed-window)
-        echo 'align=first align=clock tz= count-denied shadow fallback=local fallback=allow
-        fallback=deny keys= full=evict full=deny full=allow'
+        echo 'align=first align=clock tz= anchor= count-denied shadow fallback=local
+        fallback=allow fallback=deny keys= full=evict full=deny full=allow'
         ;;
     sliding-window)
         echo 'slots= per-slot= per-slot=none per-slot=even count-denied shadow fallback=local
@@ -89,9 +89,9 @@ _weir_limit_options()
 _weir_parts()
 {
     case $1 in
-    '') echo 'sim explain serve check take store version help' ;;
+    '') echo 'sim replay explain serve check take store version help' ;;
     'store') echo 'info convert reset' ;;
-    'help') echo 'sim explain serve check take store version help' ;;
+    'help') echo 'sim replay explain serve check take store version help' ;;
     'help store') echo 'info convert reset' ;;
     esac
 }
@@ -101,6 +101,10 @@ _weir_options()
     case $1 in
     '') echo '--help --version' ;;
     'sim') echo '--json --start --max-keys --traffic --script --picture --help' ;;
+    'replay')
+        echo '--format --columns --key --time --time-format --cost --status --max-clients
+        --compare --top --json --help'
+        ;;
     'explain') echo '--json --help' ;;
     'serve')
         echo '--config --listen --socket-mode --socket-group --limit --store --max-keys --full
@@ -127,6 +131,15 @@ _weir_value()
     'sim --start') ;;
     'sim --max-keys') ;;
     'sim --traffic') echo '<traffic>' ;;
+    'replay --format') echo 'auto common combined vhost json logfmt csv tsv' ;;
+    'replay --columns') ;;
+    'replay --key') ;;
+    'replay --time') ;;
+    'replay --time-format') echo 'auto s ms us ns iso clf' ;;
+    'replay --cost') ;;
+    'replay --status') ;;
+    'replay --max-clients') ;;
+    'replay --top') ;;
     'serve --config') echo '<file>' ;;
     'serve --listen') ;;
     'serve --socket-mode') echo '0660 0600 0666' ;;
@@ -178,6 +191,9 @@ _weir_operand()
     'sim 0') echo '<limit> <file>' ;;
     'sim 1') echo '<file>' ;;
     'sim '*) ;;
+    'replay 0') echo '<file>' ;;
+    'replay 1') echo '<limit>' ;;
+    'replay '*) ;;
     'explain 0') echo '<limit>' ;;
     'explain '*) ;;
     'check 0') echo '<file>' ;;

@@ -7,8 +7,8 @@ function __weir_options_of
     switch $argv[1]
         case fixed-window
             printf '%s\n' \
-                align=first align=clock tz= count-denied shadow fallback=local fallback=allow \
-                fallback=deny keys= full=evict full=deny full=allow
+                align=first align=clock tz= anchor= count-denied shadow fallback=local \
+                fallback=allow fallback=deny keys= full=evict full=deny full=allow
         case sliding-window
             printf '%s\n' \
                 slots= per-slot= per-slot=none per-slot=even count-denied shadow fallback=local \
@@ -145,12 +145,13 @@ function __weir_said
             continue
         end
         switch $word
-            case --client-header --clock --config --connection-part --drain --full --headers \
-                    --host --idle --ipv6-prefix --limit --listen --literal-state --literals \
-                    --log-format --log-level --log-to --max-buffered --max-connections \
-                    --max-delayed --max-key --max-keys --max-memory --max-output --max-policies \
-                    --max-request --max-wait --out --peer-part --socket-group --socket-mode \
-                    --start --store --threads --traffic --trust --trust-hops
+            case --client-header --clock --columns --config --connection-part --cost --drain \
+                    --format --full --headers --host --idle --ipv6-prefix --key --limit --listen \
+                    --literal-state --literals --log-format --log-level --log-to --max-buffered \
+                    --max-clients --max-connections --max-delayed --max-key --max-keys \
+                    --max-memory --max-output --max-policies --max-request --max-wait --out \
+                    --peer-part --socket-group --socket-mode --start --status --store --threads \
+                    --time --time-format --top --traffic --trust --trust-hops
                 set value yes
             case '-?*'
             case '*'
@@ -172,6 +173,7 @@ end
 
 complete -c weir -f
 complete -c weir -n '__weir_after 0' -a sim -d 'Run a script of events, or made-up traffic, against a limit'
+complete -c weir -n '__weir_after 0' -a replay -d 'Run a log through limits'
 complete -c weir -n '__weir_after 0' -a explain -d 'Say in plain words what a limit will do'
 complete -c weir -n '__weir_after 0' -a serve -d 'Decide limits for other programs'
 complete -c weir -n '__weir_after 0' -a check -d 'Check a configuration file, and say what it means'
@@ -191,6 +193,20 @@ complete -c weir -n '__weir_words sim' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 sim' -a '(__weir_limit)'
 complete -c weir -n '__weir_after 0 sim' -F
 complete -c weir -n '__weir_after 1 sim' -F
+complete -c weir -n '__weir_words replay' -l format -x -a 'auto common combined vhost json logfmt csv tsv' -d 'Auto (by the first lines)'
+complete -c weir -n '__weir_words replay' -l columns -x -d 'The columns of a table (csv'
+complete -c weir -n '__weir_words replay' -l key -x -d 'Who asks'
+complete -c weir -n '__weir_words replay' -l time -x -d 'The column of the time, or a text with columns in braces'
+complete -c weir -n '__weir_words replay' -l time-format -x -a 'auto s ms us ns iso clf' -d 'How times are written'
+complete -c weir -n '__weir_words replay' -l cost -x -d 'What a request costs'
+complete -c weir -n '__weir_words replay' -l status -x -d 'The column of the status'
+complete -c weir -n '__weir_words replay' -l max-clients -x -d 'How many clients there is memory for'
+complete -c weir -n '__weir_words replay' -l compare -d 'Print one table with a line for each limit'
+complete -c weir -n '__weir_words replay' -l top -x -d 'How many of the clients that are refused most are listed'
+complete -c weir -n '__weir_words replay' -l json -d 'Print one JSON object instead'
+complete -c weir -n '__weir_words replay' -l help -d 'Print the help'
+complete -c weir -n '__weir_after 0 replay' -F
+complete -c weir -n '__weir_after 1 replay' -a '(__weir_limit)'
 complete -c weir -n '__weir_words explain' -l json -d 'Print the same as one JSON object'
 complete -c weir -n '__weir_words explain' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 explain' -a '(__weir_limit)'
@@ -259,5 +275,5 @@ complete -c weir -n '__weir_words store reset' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 store reset' -F
 complete -c weir -n '__weir_words version' -l help -d 'Print the help'
 complete -c weir -n '__weir_words help' -l help -d 'Print the help'
-complete -c weir -n '__weir_after 0 help' -a 'sim explain serve check take store version help'
+complete -c weir -n '__weir_after 0 help' -a 'sim replay explain serve check take store version help'
 complete -c weir -n '__weir_after 0 help store' -a 'info convert reset'

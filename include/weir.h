@@ -254,6 +254,9 @@ struct weir_term {
     int64_t warmup_ns;       /* smooth-warmup                                                     */
     int64_t cold_milli;      /* smooth-warmup: 3000 is cold=3                                     */
     char tz[WEIR_ZONE_MAX];  /* fixed-window with align=clock                                     */
+    int64_t anchor_s;        /* calendar windows: how long after the midnight that starts the day,
+                                the Monday or the first of the month they begin, by the local clock
+                                (days of 86400 s; a day that a month lacks is its last day)       */
 
     /* Guards. Ratios and thresholds are in thousandths; WEIR_NONE turns a threshold off. */
     int64_t lease_ns;       /* concurrency: a permit that is not returned expires after this      */

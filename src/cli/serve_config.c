@@ -147,7 +147,20 @@ static void read_free(struct serve_read *r)
     }
     rules_close(r->rules);
     config_close(r->config);
+    free(r->options.limit);
     free(r);
+}
+
+/* The options of the command line, with a list of limits of their own. */
+static bool read_flags(struct serve_options *to, const struct serve_options *flags)
+{
+    *to = *flags;
+    to->limit = NULL;
+    to->limits = to->limits_cap = 0;
+    for (size_t i = 0; i < flags->limits; i++)
+        if (!serve_limit_add(to, flags->limit[i]))
+            return false;
+    return true;
 }
 
 /* What the texts of the config mean; takes it over. */
@@ -155,11 +168,11 @@ static struct serve_read *read_new(struct serve_file *f, struct config *c)
 {
     struct serve_read *r = calloc(1, sizeof *r);
 
-    if (!r) {
+    if (!r || !read_flags(&r->options, &f->flags)) {
         config_close(c);
+        read_free(r);
         return NULL;
     }
-    r->options = f->flags;
     r->options.source = &f->source;
     r->config = c;
     if (c) {

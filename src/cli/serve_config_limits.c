@@ -236,15 +236,16 @@ static void limit_add(struct serve_reading *r, const struct config_limit *l, cha
     if (given)
         return;
     if (o->limits == SERVE_LIMITS_MAX) {
-        config_blame(r->config, l->name.at, 0, "more than %d limits", SERVE_LIMITS_MAX);
-        o->limits++; /* that is told once */
-    }
-    if (o->limits >= SERVE_LIMITS_MAX)
+        if (!r->too_many)
+            config_blame(r->config, l->name.at, 0, "more than %d limits", SERVE_LIMITS_MAX);
+        r->too_many = true;
         return;
+    }
     from = text_new(r, strlen(config_place(l->name.at, place)));
     if (!r->exhausted)
         strcpy(from, place);
-    o->limit[o->limits++] = (struct serve_limit){l->name.text, text, url, from};
+    if (!serve_limit_add(o, (struct serve_limit){l->name.text, text, url, from}))
+        r->exhausted = true;
 }
 
 void serve_read_limits(struct serve_reading *r)
@@ -264,6 +265,4 @@ void serve_read_limits(struct serve_reading *r)
         if (text && limit_store(r, l, word, &url))
             limit_add(r, l, text, url, limit_is_given(r, flags, l->name.text));
     }
-    if (r->options->limits > SERVE_LIMITS_MAX)
-        r->options->limits = SERVE_LIMITS_MAX;
 }

@@ -19,6 +19,7 @@ struct serve_reading {
     const bool *seen; /* options of the command line, by index */
     struct serve_text *texts;
     bool exhausted;
+    bool too_many;             /* limits: that is told once */
     const struct config *then; /* the one in force, or NULL */
     const struct serve_options *then_options;
 };

@@ -34,6 +34,21 @@ static bool serve_add_host(void *to, char *value, struct weir_diag *why)
     return true;
 }
 
+bool serve_limit_add(struct serve_options *o, struct serve_limit l)
+{
+    if (o->limits == o->limits_cap) {
+        const size_t cap = 2 * o->limits_cap + 16;
+        struct serve_limit *more = realloc(o->limit, cap * sizeof *more);
+
+        if (!more)
+            return false;
+        o->limit = more;
+        o->limits_cap = cap;
+    }
+    o->limit[o->limits++] = l;
+    return true;
+}
+
 static bool serve_has_limit(const struct serve_options *o, const char *name, size_t len)
 {
     for (size_t i = 0; i < o->limits; i++)
@@ -54,12 +69,11 @@ static bool serve_add_limit(void *to, char *value, struct weir_diag *why)
                        value);
         return false;
     }
-    assert(o->limits < SERVE_LIMITS_MAX);
     /* The name is a copy, so that the list of processes shows the = that was typed. The limit is
      * not: a store's URL, which may have a password, is taken out of the argument itself. */
-    o->limit[o->limits++] =
-        (struct serve_limit){.name = strndup(value, (size_t)(is - value)), .limit = is + 1};
-    return o->limit[o->limits - 1].name != NULL;
+    return serve_limit_add(o, (struct serve_limit){.name = strndup(value, (size_t)(is - value)),
+                                                   .limit = is + 1}) &&
+           o->limit[o->limits - 1].name != NULL;
 }
 
 /* One of the words between the commas of --trust. */

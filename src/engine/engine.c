@@ -54,6 +54,7 @@ static void engine_after_fork_child(void)
     for (struct weir *w = engines; w; w = w->next) {
         engine_locks_init(w);
         weir__load_forked(&w->load);
+        weir__directory_forked(w->store);
         (void)pthread_mutex_init(&w->store->lock, NULL);
         (void)pthread_mutex_init(&w->store->changes, NULL);
         if (w->remote)
@@ -124,15 +125,20 @@ static struct weir_options names_only_options(const struct weir_options *o)
 static int engine_open_store(struct weir *w, const struct weir_options *o, struct weir_diag *why)
 {
     const struct weir_options names = names_only_options(o);
-    int error;
+    const bool remote = weir__url_is_remote(o->store);
+    int error = weir__store_open(&w->store, remote ? &names : o, why);
 
-    if (!weir__url_is_remote(o->store))
-        return weir__store_open(&w->store, o, why);
-    error = weir__store_open(&w->store, &names, why);
-    if (!error)
+    if (error)
+        return error;
+    w->of_record = calloc(w->store->max_policies, sizeof w->of_record[0]);
+    if (!w->of_record)
+        error = weir__diag(why, WEIR_ENOMEM, "out of memory");
+    if (!error && remote)
         error = weir__remote_open(&w->remote, w, o, why);
-    if (error && w->store)
+    if (error) {
         weir__store_close(w->store);
+        free(w->of_record);
+    }
     return error;
 }
 
@@ -171,7 +177,7 @@ void weir_close(struct weir *w)
     weir__load_close(&w->load);
     if (w->remote)
         w->remote->ops->end(w->remote);
-    p = atomic_load(&w->policies);
+    p = w->policies;
     while (p) {
         struct weir_policy *next = p->next;
 
@@ -189,6 +195,7 @@ void weir_close(struct weir *w)
     (void)pthread_mutex_destroy(&w->scratch_lock);
     weir__store_close(w->store);
     free(w->scratch);
+    free(w->of_record);
     free(w);
 }
 
@@ -246,7 +253,9 @@ int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
         .overflow_refusals = atomic_load(&w->overflow_refusals),
         .max_policies = (uint32_t)w->store->max_policies,
     };
-    for (uint64_t i = 0; i < w->store->max_policies; i++)
+    if (!w->store->file)
+        stats->policies = (uint32_t)atomic_load(&w->store->known.policies);
+    for (uint64_t i = 0; i < w->store->max_policies && w->store->file; i++)
         stats->policies += atomic_load(&d->record[i].tag) != 0;
     if (w->remote)
         return w->remote->ops->room(w->remote, now_ns, stats);

@@ -46,12 +46,13 @@ struct weir_policy {
     struct weir__lists *lists; /* under the store's lock; NULL: none */
     void *remote;              /* what a remote store keeps for it (remote.h); NULL: nothing */
     _Atomic bool guards, needs_load; /* those of the revision, when it was last read */
-    struct weir_policy *next;
-    struct weir_policy *before; /* only anonymous policies, which come and go, have it */
+    struct weir_policy *next, *before;
+    struct weir_policy *beside; /* in `here` of the engine */
     char name[WEIR_NAME_MAX];
 };
 
 #define WEIR__WAIT_LISTS 1024
+#define WEIR__HERE_BITS  10
 
 struct weir {
     struct weir *next; /* in the list of all engines that this process has open */
@@ -60,9 +61,11 @@ struct weir {
     struct weir_clock clock;     /* now == NULL: our own clock */
     const uint64_t *random;      /* in place of random numbers; NULL: the thread's generator */
     enum weir_full full;
-    pthread_mutex_t policies_lock; /* guards the list of policies */
-    struct weir_policy *_Atomic policies;
-    struct weir_policy *anonymous;                      /* see anonymous.h; under the same lock */
+    pthread_mutex_t policies_lock; /* guards what follows */
+    struct weir_policy *policies;
+    struct weir_policy *anonymous;  /* see anonymous.h */
+    struct weir_policy **of_record; /* for each record of the directory, the policy opened last */
+    struct weir_policy *here[1 << WEIR__HERE_BITS];     /* all of them, by their address */
     struct weir__wait_list wait_list[WEIR__WAIT_LISTS]; /* of keys, by their hash */
     struct weir__load load;
     pthread_mutex_t scratch_lock; /* guards the memory in which transaction.c tries large states */
@@ -82,6 +85,9 @@ struct weir {
 
 /* Whether the engine has that policy. The caller may be inside an RCU section. */
 bool weir__policy_is_here(struct weir *w, const struct weir_policy *p);
+/* A policy is open from now on, or no more. The caller holds policies_lock. */
+void weir__policy_appears(struct weir *w, struct weir_policy *p);
+void weir__policy_disappears(struct weir *w, const struct weir_policy *p);
 
 /* Puts a revision in force in this process: readers of the policy decide by it from now on. The
  * caller holds the store's mutex. */

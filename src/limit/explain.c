@@ -3,6 +3,7 @@
 
 #include "algo/algo.h"
 #include "base/num.h"
+#include "limit/anchor.h"
 #include "limit/explain_words.h"
 #include "limit/options.h"
 
@@ -16,12 +17,19 @@ static void explain_events(struct weir__out *o, int64_t n)
 static void explain_period(struct weir__out *o, const struct weir_term *t)
 {
     static const char *const NAMES[] = {
-        [WEIR_DAY] = "day", [WEIR_WEEK] = "week (from Monday)", [WEIR_MONTH] = "month"};
+        [WEIR_DAY] = "day", [WEIR_WEEK] = "week", [WEIR_MONTH] = "month"};
 
     if (t->calendar == WEIR_DURATION)
         explain_say(o, "%t", t->period_ns);
     else
         explain_text(o, NAMES[t->calendar]);
+    if (t->calendar != WEIR_DURATION && t->anchor_s != 0) {
+        explain_text(o, " (from ");
+        weir__anchor_explain(o, t->calendar, t->anchor_s);
+        explain_text(o, ")");
+    } else if (t->calendar == WEIR_WEEK) {
+        explain_text(o, " (from Monday)");
+    }
 }
 
 /* "10 per 1s" */

@@ -20,6 +20,13 @@ static const struct weir__option FIXED_WINDOW[] = {
      "first or clock",
      {{"first", WEIR_ALIGN_FIRST}, {"clock", WEIR_ALIGN_CLOCK}}},
     {"tz", WEIR__OPTION_ZONE, AT(tz), 0, 0, "a time zone such as Europe/Berlin", {{NULL, 0}}},
+    {"anchor",
+     WEIR__OPTION_ANCHOR,
+     AT(anchor_s),
+     0,
+     0,
+     "06:00 for a day, thu-21:00 for a week, 17 or 17-06:00 for a month",
+     {{NULL, 0}}},
     {.name = NULL},
 };
 
@@ -312,7 +319,8 @@ bool weir__option_applies(const struct weir__option *o, const struct weir_term *
 
     if (o->kind == WEIR__OPTION_ZONE)
         return t->tz[0] != '\0';
-    if (o->kind == WEIR__OPTION_FLAG || o->at == AT(keys) || o->at == AT(full))
+    if (o->kind == WEIR__OPTION_FLAG || o->at == AT(keys) || o->at == AT(full) ||
+        o->kind == WEIR__OPTION_ANCHOR)
         return !zero;
     if (t->algorithm == WEIR_CONCURRENCY && o->at == AT(max_wait_ns))
         return t->queue > 0;

@@ -21,6 +21,7 @@ enum weir__option_kind {
     WEIR__OPTION_ENUM,     /* int, one of the words          */
     WEIR__OPTION_FLAG,     /* int, no value                  */
     WEIR__OPTION_ZONE,     /* char[WEIR_ZONE_MAX]            */
+    WEIR__OPTION_ANCHOR,   /* int64_t, in s: see anchor.h    */
 };
 
 /* Words that stand for a value which the term itself decides (see weir__option_default). */

@@ -2,6 +2,7 @@
 #include <weir.h>
 
 #include "base/text.h"
+#include "limit/anchor.h"
 #include "limit/options.h"
 
 const char *weir_algorithm_name(enum weir_algorithm algorithm)
@@ -93,6 +94,7 @@ static void print_value(struct weir__out *o, const struct weir__option *x,
             weir__out_duration(o, t->window_ns);
         return;
     case WEIR__OPTION_RATE: print_rate(o, t); return;
+    case WEIR__OPTION_ANCHOR: weir__anchor_print(o, t->calendar, value); return;
     case WEIR__OPTION_COUNT:
     case WEIR__OPTION_ENUM:
     case WEIR__OPTION_FLAG:

@@ -6,6 +6,7 @@
 
 #include "base/num.h"
 #include "base/text.h"
+#include "limit/anchor.h"
 #include "limit/grammar.h"
 #include "limit/options.h"
 #include "limit/zone.h"
@@ -192,6 +193,17 @@ static bool read_zone(struct weir__parser *p, const struct weir__option *x, stru
     return error == 0 ? true : bad_value(p, x, value, error);
 }
 
+static bool read_anchor(struct weir__parser *p, const struct weir__option *x, struct weir_term *t,
+                        struct weir__slice value)
+{
+    if (t->calendar == WEIR_DURATION)
+        return weir__contradiction(p, value.at, WEIR_ESYNTAX,
+                                   "anchor needs a window of the calendar: fixed-window with the "
+                                   "period day, week or month");
+    return weir__anchor_parse(value, t->calendar, &t->anchor_s) ||
+           bad_value(p, x, value, WEIR_ESYNTAX);
+}
+
 /* WEIR_ESYNTAX if no number could be read, WEIR_ERANGE if it is outside its bounds, else 0. */
 static int value_fault(enum weir__number read, int64_t n, int64_t lo, int64_t hi)
 {
@@ -282,6 +294,7 @@ bool weir__read_value(struct weir__parser *p, const struct weir__option *x, stru
     case WEIR__OPTION_WINDOW: return read_window(p, x, t, value);
     case WEIR__OPTION_RATE: return read_rate_option(p, x, t, value);
     case WEIR__OPTION_ZONE: return read_zone(p, x, t, value);
+    case WEIR__OPTION_ANCHOR: return read_anchor(p, x, t, value);
     case WEIR__OPTION_ENUM:
     case WEIR__OPTION_FLAG: break;
     }

@@ -277,10 +277,9 @@ void delayed_set_timer(struct worker *w);
 
 /* ---- Names (limits/) ------------------------------------------------------------------------- */
 
-/* A limit that can be retained. */
+/* A limit that can be retained. Its `parsed` is its own, and has room for its terms only. */
 struct limit_entry {
     struct limit limit; /* first: fronts see this */
-    struct weir_limit parsed;
     struct store *store;
     _Atomic int holders;
     _Atomic uint64_t shadow_denied; /* grants that a shadow would have refused */
@@ -292,17 +291,28 @@ struct limit_entry {
         uint64_t evicted, refusals; /* as they were at that time */
         int64_t at_ns;              /* -1: never */
     } full_log;                     /* the first worker's: when the log last reported it (room.c) */
-    char name[WEIR_NAME_MAX];
+    char name[];
 };
 
+/* An entry without a policy; NULL: out of memory. */
+struct limit_entry *limit_entry_make(struct weir__slice name, const struct weir_limit *parsed,
+                                     struct store *store);
+/* The entry has another limit now; false: out of memory, and it has the one before. */
+bool limit_entry_change(struct limit_entry *h, const struct weir_limit *parsed);
+/* The bytes that it takes, without its policy. */
+size_t limit_entry_bytes(const struct limit_entry *h);
 void limit_entry_release(struct limit_entry *l);
 static inline struct store *store_of(const struct limit *l)
 {
     return ((const struct limit_entry *)l)->store;
 }
 
-struct names *names_open(struct stores *s, struct log *log);
+/* For at most that many names which clients or files set. */
+struct names *names_open(struct stores *s, struct log *log, size_t most);
 void names_close(struct names *n);
+/* What all names take, without their policies. */
+uint64_t names_bytes(const struct names *n);
+size_t names_count(const struct names *n);
 /* Frees entries that were replaced. Outside of names_enter. */
 void names_tidy(struct names *n);
 /* Around all work of a worker. */
@@ -373,8 +383,8 @@ struct server {
     struct {
         int64_t since_ns;
         unsigned lines;
-        size_t next; /* the next limit to check, by name */
-    } full_log;      /* the first worker's: lines about full limits in this minute (room.c) */
+        char after[WEIR_NAME_MAX]; /* the last limit that was checked */
+    } full_log; /* the first worker's: lines about full limits in this minute (room.c) */
     struct listeners *listeners;
     struct reload *reload; /* NULL: there is no configuration file */
 };

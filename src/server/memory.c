@@ -104,7 +104,7 @@ size_t memory_of_limit(const struct limit *l)
 
     if (!h->anonymous)
         return 0;
-    return sizeof *h + weir__anonymous_bytes(h->parsed.n) + 5 * MEMORY_PIECE;
+    return limit_entry_bytes(h) + weir__anonymous_bytes(h->limit.parsed->n) + 3 * MEMORY_PIECE;
 }
 
 void memory_add_limit(struct conn *c, const struct limit *l)
@@ -210,9 +210,9 @@ uint64_t memory_rss(void)
 
 /* ---- Reporting ------------------------------------------------------------------------------- */
 
-static uint64_t memory_of_names(const struct weir_stats *stats)
+static uint64_t memory_of_names(const struct server *s, const struct weir_stats *stats)
 {
-    return stats->policies * (sizeof(struct limit_entry) + weir__anonymous_bytes(0));
+    return names_bytes(s->names) + stats->policies * (uint64_t)weir__anonymous_bytes(1);
 }
 
 static uint64_t memory_of_kinds(const struct memory *m)
@@ -228,7 +228,7 @@ void memory_is_ready(struct server *s)
 {
     const struct weir_stats stats = server_stats(s);
     const uint64_t rss = memory_rss(),
-                   counted = stats.bytes + memory_of_names(&stats) + memory_of_kinds(&s->memory);
+                   counted = stats.bytes + memory_of_names(s, &stats) + memory_of_kinds(&s->memory);
 
     s->memory.base = rss > counted ? rss - counted : 0;
 }
@@ -247,7 +247,7 @@ size_t memory_print(struct server *s, char text[MEMORY_TEXT])
 #undef X
     };
     const struct weir_stats stats = server_stats(s);
-    const uint64_t names = memory_of_names(&stats), kinds = memory_of_kinds(&s->memory);
+    const uint64_t names = memory_of_names(s, &stats), kinds = memory_of_kinds(&s->memory);
     size_t len = (size_t)snprintf(text, MEMORY_TEXT,
                                   "used_memory:%" PRIu64 "\r\nused_memory_rss:%" PRIu64
                                   "\r\nmaxmemory:%" PRIu64 "\r\nmemory_base:%" PRIu64

@@ -31,17 +31,27 @@ struct changes {
     struct server *server;
     const struct rules *then, *next; /* the rules in force, and those of the file */
     size_t n, count[CHANGE_KINDS];
-    struct change change[2 * SERVE_LIMITS_MAX];
+    struct change *change; /* room for all limits of both files */
 };
 
 /* ---- What differs ---------------------------------------------------------------------------- */
 
-static const struct serve_limit *limit_of(const struct serve_options *o, const char *name)
+static int reload_by_name(const void *a, const void *b)
 {
-    for (size_t i = 0; i < o->limits; i++)
-        if (strcmp(o->limit[i].name, name) == 0)
-            return &o->limit[i];
-    return NULL;
+    return strcmp((*(const struct serve_limit *const *)a)->name,
+                  (*(const struct serve_limit *const *)b)->name);
+}
+
+/* The limits by name; NULL: out of memory. */
+static const struct serve_limit **limits_sorted(const struct serve_options *o)
+{
+    const struct serve_limit **all = malloc((o->limits + 1) * sizeof all[0]);
+
+    for (size_t i = 0; all && i < o->limits; i++)
+        all[i] = &o->limit[i];
+    if (all)
+        qsort(all, o->limits, sizeof all[0], reload_by_name);
+    return all;
 }
 
 /* Other words for the same limit are no change. */
@@ -87,20 +97,36 @@ static bool changes_add(struct changes *all, const struct serve_limit *l, bool d
     return true;
 }
 
+/* Side by side, by name. */
+static bool changes_compare(struct changes *all, const struct serve_limit **was, size_t n_was,
+                            const struct serve_limit **is, size_t n_is)
+{
+    size_t a = 0, b = 0;
+    bool good = true;
+
+    while (good && (a < n_was || b < n_is)) {
+        const int order = a == n_was ? 1 : b == n_is ? -1 : strcmp(was[a]->name, is[b]->name);
+
+        if (order < 0)
+            good = changes_add(all, was[a], true);
+        else if (order > 0 || !limit_is_same(was[a], is[b]))
+            good = changes_add(all, is[b], false);
+        a += order <= 0;
+        b += order >= 0;
+    }
+    return good;
+}
+
 static bool changes_find(struct changes *all, const struct serve_options *then,
                          const struct serve_options *next)
 {
-    bool good = true;
+    const struct serve_limit **was = limits_sorted(then), **is = limits_sorted(next);
+    bool good = was && is;
 
-    for (size_t i = 0; good && i < next->limits; i++) {
-        const struct serve_limit *was = limit_of(then, next->limit[i].name);
-
-        if (!was || !limit_is_same(was, &next->limit[i]))
-            good = changes_add(all, &next->limit[i], false);
-    }
-    for (size_t i = 0; good && i < then->limits; i++)
-        if (!limit_of(next, then->limit[i].name))
-            good = changes_add(all, &then->limit[i], true);
+    all->change = calloc(then->limits + next->limits + 1, sizeof all->change[0]);
+    good = good && all->change && changes_compare(all, was, then->limits, is, next->limits);
+    free(was);
+    free(is);
     return good;
 }
 
@@ -221,6 +247,8 @@ bool reload_limits(struct server *s, const struct serve_options *then,
         changes_log(all, next->source->path, why);
     for (size_t i = 0; all && i < all->n; i++)
         free(all->change[i].before);
+    if (all)
+        free(all->change);
     free(all);
     return good;
 }

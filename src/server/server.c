@@ -85,7 +85,47 @@ static void server_log_line(void *log, const char *line)
     log_at(log, LOG_LEVEL_WARNING, "%s", line);
 }
 
+#define NAMES_LEAST 256 /* every store has room for as many names */
+
 enum { CANNOT_START = 1, USAGE_ERROR = 2 }; /* exit statuses */
+
+/* How much of --max-memory one store may take: an equal part, as if every limit that names a store
+ * named a different one, of as many as there may be. 0: the store's own default. */
+static uint64_t memory_of_a_store(const struct serve_options *o)
+{
+    uint64_t stores = 1;
+
+    for (size_t i = 0; i < o->limits; i++)
+        stores += strstr(o->limit[i].limit, "store=redis") != NULL;
+    for (size_t i = 0; i < o->more_stores; i++)
+        stores += strncmp(o->more_store[i], "redis", 5) == 0;
+    if (stores > SERVE_STORES_MAX)
+        stores = SERVE_STORES_MAX;
+    return o->max_memory ? store_memory_of(o->max_memory) / stores : 0;
+}
+
+/* How many names there may be: with --max-memory, those that half of a store's part has room
+ * for. */
+static uint32_t server_names(const struct serve_options *o)
+{
+    const uint64_t one = weir__engine_names_bytes(1) - weir__engine_names_bytes(0);
+    const uint64_t fit = memory_of_a_store(o) / 2 / one;
+
+    if (o->max_memory == 0 || fit > SERVE_LIMITS_MAX)
+        return SERVE_LIMITS_MAX;
+    return fit < NAMES_LEAST ? NAMES_LEAST : (uint32_t)fit;
+}
+
+/* A new file is allocated in full, so it gets room for the limits that there are, and as many more;
+ * `weir store create` makes one with room for others. */
+static uint32_t server_names_of_file(const struct serve_options *o)
+{
+    const size_t names = 2 * o->limits;
+
+    return names < NAMES_LEAST       ? NAMES_LEAST
+           : names > server_names(o) ? server_names(o)
+                                     : (uint32_t)names;
+}
 
 /* NULL: an error on stderr, and an exit status. `what` names the option that gave the URL. */
 static struct store *server_open_store(struct server *s, const struct weir_options *o,
@@ -93,11 +133,14 @@ static struct store *server_open_store(struct server *s, const struct weir_optio
 {
     char shown[STORE_URL_MOST + 8];
     struct weir__out out = {shown, sizeof shown, 0};
+    struct weir_options options = *o;
     struct weir_diag why;
     struct store *store;
     int error = 0;
 
-    store = stores_open(&s->stores, o, url, &error, &why);
+    if (strncmp(url, "file:", 5) == 0)
+        options.max_policies = server_names_of_file(&s->options);
+    store = stores_open(&s->stores, &options, url, &error, &why);
     if (store)
         return store;
     weir__out_url(&out, url);
@@ -180,31 +223,18 @@ static int server_set_limits(struct server *s, const struct weir_options *o)
     return status;
 }
 
-/* How much of --max-memory one store may take: an equal part, as if every limit that names a store
- * named a different one. 0: the store's own default. */
-static uint64_t memory_of_a_store(const struct serve_options *o)
-{
-    uint64_t stores = 1;
-
-    for (size_t i = 0; i < o->limits; i++)
-        stores += strstr(o->limit[i].limit, "store=redis") != NULL;
-    for (size_t i = 0; i < o->more_stores; i++)
-        stores += strncmp(o->more_store[i], "redis", 5) == 0;
-    return o->max_memory ? store_memory_of(o->max_memory) / stores : 0;
-}
-
 /* True if --max-memory leaves anything for keys. */
 static bool has_memory_for_keys(const struct serve_options *o)
 {
     const uint64_t part = memory_of_a_store(o);
-    const uint64_t limits = weir__engine_names_bytes(SERVE_LIMITS_MAX);
+    const uint64_t limits = weir__engine_names_bytes(server_names(o));
 
     if (o->max_memory == 0 || part > limits)
         return true;
     fprintf(stderr,
             "weir: --max-memory %" PRIu64 " is too small: each store gets %" PRIu64
-            " bytes of it, and the names of %d limits alone take %" PRIu64 "\n",
-            o->max_memory, part, SERVE_LIMITS_MAX, limits);
+            " bytes of it, and the names of %" PRIu32 " limits alone take %" PRIu64 "\n",
+            o->max_memory, part, server_names(o), limits);
     return false;
 }
 
@@ -214,7 +244,7 @@ static int server_open_stores(struct server *s)
     const struct weir_log log = {.say = server_log_line, .arg = s->log};
     const struct weir_options o = {.max_keys = s->options.max_keys,
                                    .max_memory = memory_of_a_store(&s->options),
-                                   .max_policies = SERVE_LIMITS_MAX,
+                                   .max_policies = server_names(&s->options),
                                    .full = s->options.full,
                                    .clock = s->options.manual_clock ? &manual : NULL,
                                    .log = &log};
@@ -227,7 +257,7 @@ static int server_open_stores(struct server *s)
                            s->options.store ? s->options.store : "memory:", &status))
         return status;
     s->engine = s->stores.store[0].engine;
-    s->names = names_open(&s->stores, s->log);
+    s->names = names_open(&s->stores, s->log, server_names(&s->options));
     s->peers = peers_open(weir__engine_secret(s->engine));
     if (!s->names || !s->peers) {
         fprintf(stderr, "weir: out of memory\n");

@@ -39,7 +39,7 @@
 #define SERVE_HOSTS_MAX     64
 #define SERVE_TRUSTS_MAX    64
 #define SERVE_THREADS_MAX   256
-#define SERVE_LIMITS_MAX    256 /* named limits */
+#define SERVE_LIMITS_MAX    16384 /* named limits */
 #define SERVE_STORES_MAX    16
 #define SERVE_PORT          7311
 #define CONNECTIONS_USUAL   10240
@@ -105,8 +105,8 @@ struct serve_options {
     const char *store;
     bool store_of_env; /* the URL came from WEIR_STORE */
     uint64_t max_keys;
-    struct serve_limit limit[SERVE_LIMITS_MAX];
-    size_t limits;
+    struct serve_limit *limit; /* room for limits_cap */
+    size_t limits, limits_cap;
     const struct rules *rules; /* of the configuration file; NULL: it has none */
     bool manual_clock;
     uint64_t max_connections; /* 10,240 */
@@ -141,6 +141,9 @@ struct serve_options {
     enum log_format log_format;
     enum log_to log_to;
 };
+
+/* Adds a limit; false: out of memory. The array is the caller's to free. */
+bool serve_limit_add(struct serve_options *o, struct serve_limit l);
 
 /* HOST:PORT, [HOST]:PORT, :PORT or unix:/path. */
 bool listen_address_is_valid(const char *text);

@@ -47,7 +47,8 @@ struct store *stores_open(struct stores *s, const struct weir_options *o, const 
         return NULL;
     }
     at = &s->store[s->n];
-    *at = (struct store){.index = s->n, .remote = weir__url_is_remote(url)};
+    *at = (struct store){
+        .index = s->n, .remote = weir__url_is_remote(url), .shared = strncmp(url, "file:", 5) == 0};
     (void)snprintf(at->url, sizeof at->url, "%s", url);
     options.store = url;
     *error = weir_open(&at->engine, &options, why);

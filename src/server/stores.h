@@ -17,6 +17,7 @@ struct store {
     struct weir *engine;
     int index;
     bool remote; /* on another machine, or treated as such: it is reached over a connection */
+    bool shared; /* a file: other processes may set limits there */
     char url[STORE_URL_MOST];
     char shown[STORE_SHOWN_MOST]; /* the URL without its secrets */
 };

@@ -17,7 +17,7 @@ LEFT_OUT = ("build", ".git", "node_modules", "__pycache__")
 # Files that open without a comment: none may be added, and the number only falls.
 UNOPENED_MOST = 0
 # Defined once for each platform or each build option: the build takes one of them.
-VARIANT = re.compile(r"_(none|linux|x86|locked|tsc|openssl|glibc|other)\.[ch]$")
+VARIANT = re.compile(r"_(none|linux|x86|locked|tsc|openssl|glibc|other|zlib)\.[ch]$")
 SUFFIXES = (".c", ".h", ".py", ".md", ".lua", ".vec", ".txt", ".in", ".build", ".json", ".1")
 PATH = re.compile(r"[\w.{},*-]+(/[\w.{},*-]+)*/?$")
 IDENTIFIER = re.compile(r"(struct |enum )?([A-Za-z_]\w*)(\(\))?$")

@@ -59,7 +59,7 @@ static struct server *server_make(void)
     if (!stores_open(&s->stores, &o, "memory:", &error, &why))
         abort();
     s->engine = s->stores.store[0].engine;
-    s->names = names_open(&s->stores, NULL);
+    s->names = names_open(&s->stores, NULL, 256);
     s->peers = peers_open(weir__engine_secret(s->engine));
     (void)names_set(s->names, weir__slice_of("api"), "token-bucket 10/s burst=5", NULL, &why);
     (void)names_set(s->names, weir__slice_of("w"), "fixed-window 3/1m", NULL, &why);

@@ -118,7 +118,7 @@ _weir
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
-ALL = "sim explain serve check take store version help --help --version"
+ALL = "sim replay explain serve check take store version help --help --version"
 RATES = ["'fixed-window ", "'sliding-window ", "'sliding-counter ", "'sliding-log "]
 COMPLETED = [
     ("commands", [""], ALL.split()),
@@ -144,7 +144,7 @@ COMPLETED = [
     ("algorithms", ["explain", "sliding"], RATES[1:]),
     ("the options of an algorithm", ["explain", "'token-bucket 10/s b"],
      ["token-bucket 10/s burst=", "token-bucket 10/s burst=..."]),
-    ("of the last term", ["sim", "'10/s + fixed-window 5/s a"],
+    ("of the last term", ["sim", "'10/s + fixed-window 5/s al"],
      ["10/s + fixed-window 5/s align=first", "10/s + fixed-window 5/s align=clock"]),
     ("of a guard without an amount", ["sim", "'breaker preset=h"], ["breaker preset=hystrix"]),
     ("count-denied for rates only", ["explain", "'vegas count"], []),

@@ -13,7 +13,7 @@ import threading
 from daemon import WEIR, Daemon, Error, check, encode, expect, play, until
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-MOST = 256  # named limits of a daemon
+MOST = 16384  # named limits of a daemon
 
 
 class Folder:
@@ -439,22 +439,62 @@ def limits_move_between_stores():
             expect("and back", limits(c)["a"], "token-bucket 10/s")
 
 
-def as_many_as_there_may_be():
-    def text(n, rate):
-        return "limits:\n" + "".join(f"  n{i}: {rate + i}/s\n" for i in range(n))
-    with Folder(text(MOST, 1)) as folder, serve(folder) as daemon, daemon.resp() as c:
-        expect("all are there", len(limits(c)), MOST)
-        folder.write(text(MOST, 2))
-        expect("all change", c.ask("WEIR.CONFIG", "RELOAD"), "OK")
-        expect("to the new ones", limits(c)["n255"], "token-bucket 257/s")
-        folder.write(text(MOST + 1, 3))
+def pages(c, h):
+    """All limits, page by page, over RESP and over HTTP."""
+    got, after, whole = {}, "", []
+    while True:
+        words = c.ask("WEIR.LIMIT", "LIST", "AFTER", after)
+        page = {words[i].decode(): words[i + 1].decode() for i in range(0, len(words), 2)}
+        got.update(page)
+        if len(page) < 256:
+            break
+        after = list(page)[-1]
+    after = ""
+    while after is not None:
+        told = json.loads(h.ask("GET", f"/v1/limits?after={after}").body)
+        whole += [one["name"] for one in told["limits"]]
+        after = told.get("next")
+    return got, whole
+
+
+def ten_thousand_limits():
+    def text(n, rates=()):
+        return "limits:\n" + "".join(f"  n{i}: {dict(rates).get(i, 5)}/s\n" for i in range(n))
+    with Folder(text(10000)) as folder, serve(folder) as daemon, daemon.resp() as c, \
+            daemon.http() as h:
+        names = sorted(f"n{i}" for i in range(10000))
+        got, whole = pages(c, h)
+        check("RESP has pages", sorted(got) == list(got) == names, len(got))
+        check("HTTP has pages", whole == names, len(whole))
+        for bad in (("COUNT", 257), ("COUNT", 0), ("COUNT", "x"), ("AFTER",), ("BEFORE", "a")):
+            check(f"LIST {bad}", isinstance(c.ask("WEIR.LIMIT", "LIST", *bad), Error))
+        for bad in ("count=257", "count=0", "cuont=5"):
+            expect(f"/v1/limits?{bad}", h.ask("GET", f"/v1/limits?{bad}").status, 400)
+        expect("a page of 2", c.ask("WEIR.LIMIT", "LIST", "AFTER", "n1", "COUNT", 2)[::2],
+               [b"n10", b"n100"])
+        expect("after the last there is none", c.ask("WEIR.LIMIT", "LIST", "AFTER", "z"), [])
+        expect("nor a next", json.loads(h.ask("GET", "/v1/limits?after=z").body), {"limits": []})
+        told = c.info()
+        expect("INFO counts all", told["limits"], "10000")
+        expect("and has lines for the first", sum(k.startswith("limit_") for k in told), 256)
+        each = int(told["memory_names"]) / 10000
+        check("memory is counted, and little", 500 < each < 4096, each)
+        c.ask("WEIR.TAKE", "n77", "k", 3)
+        folder.write(text(10000, {77: 6}.items()) + "  extra: 7/s\n")
+        expect("one of them changes", c.ask("WEIR.CONFIG", "RELOAD"), "OK")
+        check("the log has the difference", until(
+            lambda: "limits added: 1, changed: 1, removed: 0" in daemon.log()), daemon.log())
+        expect("it keeps its keys", c.ask("WEIR.PEEK", "n77", "k", 0)[1:3], [6, 3])
+        expect("a new name", (c.ask("WEIR.LIMIT", "SET", "live", "9/s"),
+                              c.ask("WEIR.TAKE", "live", "k")[1]), ("OK", 9))
+        expect("and its end", (c.ask("WEIR.LIMIT", "DEL", "live"),
+                               c.ask("WEIR.LIMIT", "GET", "live")), (1, None))
+        folder.write(text(MOST + 1))
         got = str(c.ask("WEIR.CONFIG", "RELOAD"))
-        check("one more is refused, with its place", f"{folder.path}:258:3: more than 256" in got,
+        check("one too many is refused, with its place",
+              f"{folder.path}:{MOST + 2}:3: more than {MOST} limits" in got and "more)" not in got,
               got)
-        folder.write(text(10000, 3))
-        got = str(c.ask("WEIR.CONFIG", "RELOAD"))
-        check("so are 10,000", "258:3: more than 256 limits" in got and "more)" not in got, got)
-        expect("the old ones stay", limits(c)["n255"], "token-bucket 257/s")
+        expect("the old ones stay", c.ask("WEIR.LIMIT", "GET", "n77"), b"token-bucket 6/s")
         folder.write("limits: {}\n")
         expect("none at all", (c.ask("WEIR.CONFIG", "RELOAD"), limits(c)), ("OK", {}))
 
@@ -532,4 +572,4 @@ if __name__ == "__main__":
         a_file_that_is_gone_or_half_written, what_needs_a_restart_is_refused,
         a_limit_set_live_lasts_until_the_file_changes_it,
         one_that_cannot_be_set_puts_the_others_back, limits_move_between_stores,
-        as_many_as_there_may_be, a_storm_of_reloads_under_load, it_ends_while_it_reloads]))
+        ten_thousand_limits, a_storm_of_reloads_under_load, it_ends_while_it_reloads]))

@@ -321,7 +321,7 @@ def limits_are_set_and_changed():
 
 
 def many_limits_have_an_end():
-    with Daemon() as daemon, daemon.resp() as c:
+    with Daemon("--max-memory", "24MiB") as daemon, daemon.resp() as c:
         replies = []
         for i in range(2000):
             replies.append(c.ask("WEIR.LIMIT", "SET", f"l{i}", "10/s"))

@@ -53,6 +53,7 @@ BEHIND = {
                                "redis/client/pipeline.h", "redis/client/reply.h"},
     # The format of a file is made of the engine's records and the table's layout.
     "engine/store/inspect.h": {"algo/algo.h", "engine/policy/revision.h",
+                               "engine/store/directory.h",
                                "engine/policy/revision_map.h", "engine/store/format.h",
                                "engine/store/pin.h", "engine/store/store.h", "engine/waiter.h",
                                "limit/zone.h", "os/diag.h", "os/lock.h", "table/cells.h",

@@ -34,6 +34,7 @@ PRIMES = [7, 13, 97, 101, 997, 7919, 104729, 15485863, 999999999989]
 ROUND = [US, 10 * US, MS, 10 * MS, 100 * MS, S, S, S, 2 * S, 10 * S, M, M, 10 * M, H, H, 12 * H, D]
 ODD = [1001, 7 * US, 333333333, 7 * S, S + 1, 7 * M, 90 * S, 86399 * S, 30 * D, 365 * D, 366 * D]
 CONSTANTS = 10**12    # seeds from here on also make limits that count nothing
+OPTIONS = 2 * 10**12  # and from here on limits with anchor=
 BUCKETS = ["token-bucket", "leaky-bucket", "pacer", "smooth-bursty", "min-interval"]
 ZONES = ["UTC", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Kathmandu",
          "Australia/Sydney", "America/Sao_Paulo", "Africa/Cairo", "Asia/Tokyo", "America/Havana"]
@@ -63,8 +64,9 @@ def duration(ns):
 class Limits:
     """Random limits. A term is [algorithm, count, period in ns or a word, {option: text}]."""
 
-    def __init__(self, rng, constants=False):
-        self.rng, self.constants = rng, constants
+    def __init__(self, rng, seed=0):
+        self.rng, self.constants = rng, CONSTANTS <= seed < OPTIONS
+        self.options = seed >= OPTIONS
 
     def count(self):
         r = self.rng
@@ -99,6 +101,8 @@ class Limits:
                                  "token-bucket",
                                  "token-bucket", "leaky-bucket", "leaky-bucket", "pacer", "pacer",
                                  "smooth-bursty", "smooth-warmup", "min-interval"])
+        if self.options and r.random() < 0.5:
+            name = "fixed-window"
         if self.constants and r.random() < 0.4:
             name = r.choice(["unlimited", "zero"])
         term = [name, count or self.count(), period or self.period(), {}]
@@ -119,7 +123,7 @@ class Limits:
     zero = unlimited
 
     def fixed_window(self, term, o):
-        if self.rng.random() < 0.35:
+        if self.rng.random() < (0.8 if self.options else 0.35):
             term[2] = self.rng.choice(["day", "week", "month"])
         elif isinstance(term[2], str):
             term[2] = self.period()
@@ -127,6 +131,16 @@ class Limits:
             o["align"] = "clock"
         if (o or isinstance(term[2], str)) and self.rng.random() < 0.7:
             o["tz"] = self.rng.choice(ZONES)
+        if self.options and isinstance(term[2], str) and self.rng.random() < 0.7:
+            o["anchor"] = self.anchor(term[2])
+
+    def anchor(self, period):
+        """Mostly at an hour at which clocks are changed, or on a day that a month may lack."""
+        r = self.rng
+        clock = f"{r.choice([0, 0, 1, 2, 2, 3, 6, 23]):02}:{r.choice([0, 0, 30, 59]):02}"
+        day = {"day": "", "week": r.choice(["mon", "thu", "fri", "sat", "sun", "sun"]),
+               "month": str(r.choice([1, 17, 28, 29, 30, 31, 31]))}[period]
+        return r.choice([clock, f"{day}-{clock}", day]) if day else clock
 
     def sliding_window(self, term, o):
         if self.rng.random() < 0.6 or term[2] % 10:
@@ -248,7 +262,7 @@ class Script:
         self.lines, self.expected, self.ids, self.times = [], [], [], [0]
         # of the line before: an interesting time, remaining, wait
         self.last = self.sim.start + 1, 1, 0
-        self.limits = Limits(r, seed >= CONSTANTS)
+        self.limits = Limits(r, seed)
         self.terms = [self.limits.term()
                       for _ in range(1 if r.random() < 0.75 else r.randint(2, 3))]
         self.keys = [f"k{i}" for i in range(r.choice([1, 1, 2, 3]))]

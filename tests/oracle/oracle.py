@@ -34,7 +34,7 @@ forgets, too, whether its reservations are known.
 import bisect
 import re
 from collections import namedtuple
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
 from math import ceil, floor
 from zoneinfo import ZoneInfo
@@ -79,6 +79,15 @@ def parse_count(text):
     value = Fraction(text.rstrip("kM")) * scale
     assert value.denominator == 1, text
     return int(value)
+
+
+def parse_anchor(text, calendar):
+    """The time from the first midnight of a day, week or month to its anchor."""
+    day, _, clock = text.rpartition("-") if ":" in text else (text, "", "0:0")
+    hours, minutes = map(int, clock.split(":"))
+    names = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+    days = 0 if not day else int(day) - 1 if calendar == "month" else names.index(day[:3])
+    return timedelta(days=days, hours=hours, minutes=minutes)
 
 
 def parse_term(text):
@@ -515,6 +524,7 @@ class FixedWindow(Term):
     def options(self, o):
         self.clock = o.get("align", "clock" if self.calendar else "first") == "clock"
         self.zone = ZoneInfo(o.get("tz", "UTC"))
+        self.anchor = parse_anchor(o.get("anchor", "00:00"), self.calendar)
         winter = datetime(2024, 1, 1, tzinfo=self.zone)
         self.standard = (winter.utcoffset() - winter.dst()) // timedelta(seconds=1) * 10**9
 
@@ -526,18 +536,38 @@ class FixedWindow(Term):
         if not self.calendar:
             start = (t + self.standard) // self.period * self.period - self.standard
             return start, start + self.period
-        day = (EPOCH + timedelta(seconds=t // 10**9)).astimezone(self.zone).date()
+        today = self.local(t // 10**9).date()
+        starts = sorted(self.begins(self.date(today, n)) for n in range(-2, 4))
+        return (max(s for s in starts if s <= t), min(s for s in starts if s > t))
+
+    def local(self, t):
+        """What the clocks of the zone show, t seconds after the epoch."""
+        return (EPOCH + timedelta(seconds=t)).astimezone(self.zone).replace(tzinfo=None)
+
+    def date(self, today, n):
+        """The day on which the n-th window from that of `today` begins."""
         if self.calendar == "day":
-            first, after = day, day + timedelta(days=1)
-        elif self.calendar == "week":
-            first = day - timedelta(days=day.weekday())
-            after = first + timedelta(days=7)
-        else:
-            first = day.replace(day=1)
-            after = (first + timedelta(days=31)).replace(day=1)
-        return tuple(epoch_ns(datetime(d.year, d.month, d.day,
-                                       tzinfo=self.zone).astimezone(timezone.utc))
-                     for d in (first, after))
+            return today + timedelta(days=n)
+        if self.calendar == "week":
+            monday = today - timedelta(days=today.weekday())
+            return monday + timedelta(days=7 * n + self.anchor.days)
+        month = today.year * 12 + today.month - 1 + n
+        first = date(month // 12, month % 12 + 1, 1)
+        last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+        return min(first + self.anchor - timedelta(seconds=self.anchor.seconds), last)
+
+    def begins(self, day):
+        """When the clock first shows the anchor of that day, or a later time."""
+        wanted = datetime(day.year, day.month, day.day) + timedelta(seconds=self.anchor.seconds)
+        at = wanted.replace(tzinfo=self.zone, fold=0).astimezone(timezone.utc)
+        high = (at - EPOCH) // timedelta(seconds=1)
+        if self.local(high) == wanted:
+            return high * 10**9
+        low = high - 86400 * 2              # a time that was skipped: the change is between
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.local(middle) < wanted else (low, middle)
+        return high * 10**9
 
     def open(self, s, now):
         return s if s is not None and now < s.end else None

@@ -127,8 +127,14 @@ static void write_fixed_window(struct draft *d)
 {
     static const char *const calendar[] = {"day", "week", "month"};
 
+    static const char *const anchor[][3] = {{"", " anchor=06:00", " anchor=23:59"},
+                                            {"", " anchor=thu-21:00", " anchor=sun"},
+                                            {"", " anchor=17", " anchor=31-23:59"}};
+    const int64_t kind = prop_range(d->r, 0, 2);
+
     if (prop_odds(d->r, 4))
-        write(d, "fixed-window %lld/%s", (long long)d->count, calendar[prop_range(d->r, 0, 2)]);
+        write(d, "fixed-window %lld/%s%s", (long long)d->count, calendar[kind],
+              anchor[kind][prop_range(d->r, 0, 2)]);
     else
         write(d, "fixed-window %lld/%lldns%s", (long long)d->count, (long long)d->period_ns,
               prop_odds(d->r, 2) ? " align=clock" : "");

@@ -125,7 +125,7 @@ class Numbers:
             return [period, t.count, 1, -(t.standard // US) % period, 0, 0, (0, str(t.zone))]
         start, end = t.edges(self.wall)
         edges = [max(0, start) // US, end // US, t.edges(end)[1] // US]
-        return [period, t.count, 2, *edges, (t.calendar, str(t.zone))]
+        return [period, t.count, 2, *edges, (t.calendar, str(t.zone), t.anchor)]
 
     def SlidingWindow(self, t):
         return [-(-t.len // US), t.count, t.slots, -1 if t.per_slot is None else t.per_slot]

@@ -125,7 +125,7 @@ def writer(t):
     if isinstance(t, oracle.Bucket):
         return t.T, t.limit
     if isinstance(t, FixedWindow):
-        return t.period, t.clock and (str(t.zone), t.calendar)
+        return t.period, t.clock and (str(t.zone), t.calendar, t.anchor)
     if isinstance(t, oracle.SlidingWindow):
         return t.len
     if isinstance(t, oracle.SlidingCounter):

@@ -58,7 +58,8 @@ def encode(t, zero, now):
         period = t.period or 31 * oracle.CALENDAR["day"]
         align = 0 if not t.clock else 2 if t.calendar else 1
         edges = calendar(t, now) if t.calendar else [-t.standard % period, 0, 0]
-        values = [period, t.count, align, *edges, zlib.crc32(f"{t.calendar} {t.zone}".encode())]
+        windows = zlib.crc32(f"{t.calendar} {t.zone} {t.anchor}".encode())
+        values = [period, t.count, align, *edges, windows]
     elif isinstance(t, oracle.SlidingWindow):
         values = [t.len, t.count, t.slots, -1 if t.per_slot is None else t.per_slot]
     elif isinstance(t, oracle.SlidingCounter):

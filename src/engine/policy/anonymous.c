@@ -102,6 +102,7 @@ int weir__anonymous_open(struct weir *w, const struct weir_limit *limit, struct 
     if (p->next)
         p->next->before = p;
     w->anonymous = p;
+    weir__policy_appears(w, p);
     (void)pthread_mutex_unlock(&w->policies_lock);
     if (rev->needs_load)
         (void)weir__load_want(&w->load);
@@ -117,6 +118,7 @@ int weir__anonymous_open(struct weir *w, const struct weir_limit *limit, struct 
 void weir__anonymous_close(struct weir *w, struct weir_policy *policy)
 {
     (void)pthread_mutex_lock(&w->policies_lock);
+    weir__policy_disappears(w, policy);
     *(policy->before ? &policy->before->next : &w->anonymous) = policy->next;
     if (policy->next)
         policy->next->before = policy->before;

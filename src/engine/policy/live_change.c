@@ -106,7 +106,7 @@ static bool keeps_version(const struct weir__version *v, uint32_t version)
 /* Whether some record keeps a version of that number. */
 static bool is_in_use(const struct weir__store *s, uint32_t version)
 {
-    for (uint64_t r = 0; r < s->max_policies; r++) {
+    for (uint64_t r = 0; r < weir__directory_end(s); r++) {
         struct weir__record *record = &s->directory->record[r];
         const uint32_t generation = atomic_load(&record->generation);
 
@@ -120,8 +120,9 @@ static bool is_in_use(const struct weir__store *s, uint32_t version)
 }
 
 /* The next free number: no record keeps it (none can before the numbers have wrapped around, but in
- * a file the count may be damaged), and, while there is such a number, it shares its slot in the
- * revision map with no other. 0: there is none. */
+ * a file the count may be damaged, so a number must be above all that were seen there), and, while
+ * there is such a number, it shares its slot in the revision map with no other. 0: there is
+ * none. */
 static uint32_t next_number(struct weir__store *s)
 {
     uint32_t spare = 0;
@@ -130,10 +131,14 @@ static uint32_t next_number(struct weir__store *s)
         const uint64_t given = atomic_fetch_add(&s->directory->versions, 1);
         const uint32_t version = (uint32_t)(given % WEIR__VERSION_MOST + 1);
 
-        if ((s->file || given >= WEIR__VERSION_MOST) && is_in_use(s, version))
+        if ((version <= s->known.version_most || given >= WEIR__VERSION_MOST) &&
+            is_in_use(s, version))
             continue;
-        if (weir__revision_map_has_slot(&s->revision_map, version))
+        if (weir__revision_map_has_slot(&s->revision_map, version)) {
+            if (s->file && version > s->known.version_most)
+                s->known.version_most = version;
             return version;
+        }
         if (spare == 0)
             spare = version;
         if (tries > s->revision_map.mask)
@@ -146,7 +151,7 @@ static uint32_t next_number(struct weir__store *s)
 /* Whether a policy of the directory has keys under that number. */
 static bool is_taken(const struct weir__store *s, uint64_t scope)
 {
-    for (uint64_t i = 0; i < s->max_policies; i++) {
+    for (uint64_t i = 0; i < weir__directory_end(s); i++) {
         const struct weir__record *r = &s->directory->record[i];
 
         for (int v = 0; v <= WEIR__VERSIONS_KEPT && atomic_load(&r->tag) != 0; v++)
@@ -157,15 +162,17 @@ static bool is_taken(const struct weir__store *s, uint64_t scope)
     return false;
 }
 
-/* The next free scope. In a file the count may be damaged, so each scope is checked: no policy may
- * get the keys of another. */
-static uint64_t new_scope(const struct weir__store *s)
+/* The next free scope. In a file the count may be damaged, so a scope that is not above all others
+ * is checked: no policy may get the keys of another. */
+static uint64_t new_scope(struct weir__store *s)
 {
     uint64_t scope;
 
     do
         scope = (atomic_fetch_add(&s->directory->scopes, 1) + 1) & (UINT64_MAX >> 1);
-    while (scope == 0 || is_taken(s, scope));
+    while (scope == 0 || (scope <= s->known.scope_most && is_taken(s, scope)));
+    if (s->file && scope > s->known.scope_most)
+        s->known.scope_most = scope;
     return scope;
 }
 

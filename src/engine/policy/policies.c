@@ -94,7 +94,6 @@ static int policy_refresh_locked(struct weir_policy *p, struct weir__revision **
         weir__revision_map_forget(&p->store->revision_map, *old, rev);
         weir__revision_map_remove(&p->store->revision_map, *old);
     }
-    weir__store_count_limits(p->store);
     return 0;
 }
 
@@ -132,6 +131,8 @@ int weir__policy_refresh(struct weir_policy *p)
         struct weir__revision *before = NULL;
 
         error = policy_refresh_locked(p, &before, NULL);
+        if (!error) /* another process has changed it, so it asks for other keys */
+            weir__store_count_limits(p->store);
         if (!error && before && !old)
             old = before;
         else if (!error) {
@@ -151,42 +152,25 @@ int weir__policy_refresh(struct weir_policy *p)
 
 /* ---- Records ------------------------------------------------------------------------------- */
 
-static struct weir__record *find_record(const struct weir__store *s, const char *name)
-{
-    struct weir__record *const r = s->directory->record;
-
-    for (uint64_t i = 0; i < s->max_policies; i++)
-        if (atomic_load(&r[i].tag) != 0 && strncmp(r[i].name, name, WEIR_NAME_MAX) == 0)
-            return &r[i];
-    return NULL;
-}
-
-static struct weir__record *free_record(const struct weir__store *s)
-{
-    struct weir__record *const r = s->directory->record;
-
-    for (uint64_t i = 0; i < s->max_policies; i++)
-        if (atomic_load(&r[i].tag) == 0)
-            return &r[i];
-    return NULL;
-}
-
 /* Writes the revision as the record's next version, and then announces it. */
-static void record_publish(struct weir__directory *d, struct weir__record *r, const char *name,
+static void record_publish(struct weir__store *s, struct weir__record *r, const char *name,
                            const struct weir__revision *rev)
 {
     const uint32_t generation = atomic_load(&r->generation) + 1;
+    const bool is_new = atomic_load(&r->tag) == 0;
 
     weir__revision_dump(rev, weir__record_version(r, generation, 0));
-    if (atomic_load(&r->tag) == 0) {
+    if (is_new) {
         memset(r->name, 0, sizeof r->name);
         memcpy(r->name, name, strlen(name));
         atomic_store(&r->first, generation);
-        atomic_store(&r->generation, generation);
-        atomic_store(&r->tag, atomic_fetch_add(&d->tags, 1) + 1);
-        return;
+    } else {
+        weir__directory_leaves(s, r, false);
     }
     atomic_store(&r->generation, generation);
+    if (is_new)
+        atomic_store(&r->tag, atomic_fetch_add(&s->directory->tags, 1) + 1);
+    weir__directory_enters(s, r, is_new);
 }
 
 /* ---- Setting ------------------------------------------------------------------------------- */
@@ -220,8 +204,9 @@ static int record_change_locked(struct weir__store *s, struct weir__record *r, c
     if (!error) {
         weir__revision_stretch(rev, at.now_ns);
         atomic_store(&s->directory->changing, (uint64_t)(r - s->directory->record) + 1);
-        record_publish(s->directory, r, name, rev);
+        record_publish(s, r, name, rev);
     }
+    weir__directory_done(s);
     rev->older = NULL; /* the caller still owns it */
     weir__revision_close(rev);
     return error;
@@ -231,13 +216,13 @@ static int record_set_locked(struct weir__store *s, const char *name,
                              const struct weir_limit *limit, struct weir__now at,
                              struct weir__record **out, struct weir_diag *why)
 {
-    struct weir__record *r = find_record(s, name);
+    struct weir__record *r = weir__directory_find(s, name);
     struct weir__revision *current = NULL;
     int error = 0;
 
     if (r)
         error = record_load_locked(s, r, &current, why);
-    else if (!(r = free_record(s)))
+    else if (!(r = weir__directory_free(s)))
         error = weir__diag(why, WEIR_EFULL, "limit reached: %llu policies",
                            (unsigned long long)s->max_policies);
     if (!error && !(current && revision_same_limit(current, limit)))
@@ -249,12 +234,40 @@ static int record_set_locked(struct weir__store *s, const char *name,
 
 /* ---- Policies that this process has open --------------------------------------------------- */
 
-static struct weir_policy *find_policy(struct weir *w, const char *name)
+/* The policy that this process has open for the record, if it is the one that the record has. */
+static struct weir_policy **policy_place(struct weir *w, const struct weir__record *r)
 {
-    for (struct weir_policy *p = atomic_load(&w->policies); p; p = p->next)
-        if (strcmp(p->name, name) == 0 && atomic_load(&p->record->tag) == p->tag)
-            return p;
-    return NULL;
+    return &w->of_record[r - w->store->directory->record];
+}
+
+static struct weir_policy *find_policy(struct weir *w, const struct weir__record *r,
+                                       const char *name)
+{
+    struct weir_policy *p = *policy_place(w, r);
+
+    return p && p->tag == atomic_load(&r->tag) && strcmp(p->name, name) == 0 ? p : NULL;
+}
+
+static struct weir_policy **policy_bucket(struct weir *w, const struct weir_policy *p)
+{
+    return &w->here[((uintptr_t)p * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - WEIR__HERE_BITS)];
+}
+
+void weir__policy_appears(struct weir *w, struct weir_policy *p)
+{
+    struct weir_policy **bucket = policy_bucket(w, p);
+
+    p->beside = *bucket;
+    *bucket = p;
+}
+
+void weir__policy_disappears(struct weir *w, const struct weir_policy *p)
+{
+    struct weir_policy **at = policy_bucket(w, p);
+
+    while (*at != p)
+        at = &(*at)->beside;
+    *at = p->beside;
 }
 
 bool weir__policy_is_here(struct weir *w, const struct weir_policy *p)
@@ -262,13 +275,32 @@ bool weir__policy_is_here(struct weir *w, const struct weir_policy *p)
     const struct weir_policy *at;
 
     (void)pthread_mutex_lock(&w->policies_lock);
-    for (at = atomic_load(&w->policies); at && at != p;)
-        at = at->next;
-    if (!at)
-        for (at = w->anonymous; at && at != p;)
-            at = at->next;
+    at = *policy_bucket(w, p);
+    while (at && at != p)
+        at = at->beside;
     (void)pthread_mutex_unlock(&w->policies_lock);
     return at != NULL;
+}
+
+static void policy_link(struct weir *w, struct weir_policy *p)
+{
+    p->next = w->policies;
+    if (p->next)
+        p->next->before = p;
+    w->policies = p;
+    *policy_place(w, p->record) = p;
+    weir__policy_appears(w, p);
+}
+
+/* Another process may have given the record to another policy, which is open too. */
+static void policy_unlink(struct weir *w, struct weir_policy *p)
+{
+    *(p->before ? &p->before->next : &w->policies) = p->next;
+    if (p->next)
+        p->next->before = p->before;
+    if (*policy_place(w, p->record) == p)
+        *policy_place(w, p->record) = NULL;
+    weir__policy_disappears(w, p);
 }
 
 /* Defines the limit in force in the remote store. */
@@ -299,7 +331,7 @@ static int open_policy_locked(struct weir *w, struct weir__record *r, struct wei
     memcpy(name, r->name, sizeof name);
     if (!memchr(name, '\0', sizeof name))
         return weir__diag(why, WEIR_EFORMAT, "damaged: the record of a policy does not add up");
-    p = find_policy(w, name);
+    p = find_policy(w, r, name);
     *out = p;
     if (p)
         return weir__policy_revision(p) ? 0 : policy_refresh_locked(p, old, why);
@@ -321,8 +353,7 @@ static int open_policy_locked(struct weir *w, struct weir__record *r, struct wei
         free(p);
         return error;
     }
-    p->next = atomic_load(&w->policies);
-    atomic_store(&w->policies, p);
+    policy_link(w, p);
     *out = p;
     return 0;
 }
@@ -335,6 +366,7 @@ static int finish_change(struct weir *w, int64_t now_ns)
     uint64_t changing = atomic_load(&s->directory->changing);
     const struct weir__overrides *overrides = NULL;
     struct weir__revision *rev = NULL;
+    const struct weir_policy *p;
     struct weir__record *r;
     int error = 0;
 
@@ -343,14 +375,13 @@ static int finish_change(struct weir *w, int64_t now_ns)
     r = &s->directory->record[changing - 1];
     (void)pthread_mutex_lock(&w->policies_lock);
     (void)pthread_mutex_lock(&s->lock);
-    for (struct weir_policy *p = atomic_load(&w->policies); p; p = p->next)
-        if (p->record == r && p->tag == atomic_load(&r->tag) && weir__policy_revision(p)) {
-            error = weir__revision_copy(&rev, atomic_load(&p->revision), WEIR__VERSIONS_KEPT);
-            if (!error)
-                error = weir__revision_place(s, rev, NULL);
-            overrides =
-                atomic_load(&p->revision)->overrides; /* they stay while `changes` is held */
-        }
+    p = *policy_place(w, r);
+    if (p && p->tag == atomic_load(&r->tag) && weir__policy_revision(p)) {
+        error = weir__revision_copy(&rev, atomic_load(&p->revision), WEIR__VERSIONS_KEPT);
+        if (!error)
+            error = weir__revision_place(s, rev, NULL);
+        overrides = atomic_load(&p->revision)->overrides; /* they stay while `changes` is held */
+    }
     if (!rev && !error && atomic_load(&r->tag) != 0)
         error = record_load_locked(s, r, &rev, NULL);
     (void)pthread_mutex_unlock(&s->lock);
@@ -378,9 +409,10 @@ static int policy_set_and_find(struct weir *w, const char *name, const struct we
         (void)pthread_mutex_unlock(&w->policies_lock);
         return error;
     }
+    weir__directory_look(w->store);
     error = limit ? record_set_locked(w->store, name, limit, at, &r, why) : 0;
     if (!limit)
-        r = find_record(w->store, name);
+        r = weir__directory_find(w->store, name);
     if (!error && r)
         error = open_policy_locked(w, r, at, p, &old, why);
     weir__store_unlock(w->store);
@@ -520,7 +552,6 @@ void weir_policy_limit(struct weir_policy *policy, struct weir_limit *limit)
 
 int weir_policy_forget(struct weir *w, struct weir_policy *policy)
 {
-    struct weir_policy *_Atomic *at = &w->policies;
     const int cancelable = weir__changes_lock(w->store);
     int error;
 
@@ -532,21 +563,16 @@ int weir_policy_forget(struct weir *w, struct weir_policy *policy)
         return error;
     }
     if (atomic_load(&policy->record->tag) == policy->tag) {
+        weir__directory_look(w->store);
+        weir__directory_leaves(w->store, policy->record, true);
         atomic_store(&policy->record->tag, 0);
         atomic_fetch_add(&policy->record->generation, 1);
-        weir__store_count_limits(w->store);
+        atomic_fetch_add(&w->store->directory->versions, 1); /* so that others see the change */
+        weir__directory_done(w->store);
     }
     weir__revision_map_forget(&w->store->revision_map, atomic_load(&policy->revision), NULL);
     weir__store_unlock(w->store);
-    if (atomic_load(at) == policy) {
-        atomic_store(at, policy->next);
-    } else {
-        struct weir_policy *p = atomic_load(at);
-
-        while (p->next != policy)
-            p = p->next;
-        p->next = policy->next;
-    }
+    policy_unlink(w, policy);
     (void)pthread_mutex_unlock(&w->policies_lock);
     weir__changes_unlock(w->store, cancelable);
     atomic_fetch_add(&w->forgotten, 1);
@@ -564,7 +590,7 @@ struct weir_policy *weir_policy_next(struct weir *w, const struct weir_policy *a
     struct weir__directory *d = w->store->directory;
     uint64_t i = after ? (uint64_t)(after->record - d->record) + 1 : 0;
 
-    for (; i < w->store->max_policies; i++) {
+    for (; i < weir__directory_end(w->store); i++) {
         char name[WEIR_NAME_MAX];
         struct weir_policy *p;
 

@@ -192,7 +192,8 @@ static bool can_be_printed(const struct weir_term *t)
     return (unsigned)t->algorithm <= WEIR_ADAPTIVE_RATE && (unsigned)t->calendar <= WEIR_MONTH &&
            (unsigned)t->align <= WEIR_ALIGN_CLOCK && (unsigned)t->fallback <= WEIR_FALLBACK_DENY &&
            (unsigned)t->preset <= WEIR_PRESET_SRE && (unsigned)t->full <= WEIR_FULL_ALLOW + 1 &&
-           (unsigned)t->forced <= WEIR_FORCED_METRICS && memchr(t->tz, '\0', sizeof t->tz) != NULL;
+           (unsigned)t->forced <= WEIR_FORCED_METRICS && t->anchor_s >= 0 &&
+           memchr(t->tz, '\0', sizeof t->tz) != NULL;
 }
 
 /* Whether the grammar accepts the terms: they are then the same after printing and parsing. The

@@ -28,39 +28,14 @@ static const struct weir__version *version_of(struct weir__record *r)
     return weir__record_version(r, atomic_load(&r->generation), 0);
 }
 
-static bool has_scope(const struct weir__revision *rev, uint64_t scope)
-{
-    for (int i = 0; rev && i < rev->n; i++)
-        if (rev->term[i].scope == scope)
-            return true;
-    return false;
-}
-
-/* Calls `visit` for every term in force whose keys are in tables of the class, except for those of
- * `but` (unless NULL) and of the revision before it. */
-static void each_term(struct weir__store *s, uint64_t size_class, const struct weir__revision *but,
-                      void *arg, void (*visit)(void *arg, const struct weir__version *v, int term))
-{
-    for (uint64_t r = 0; r < s->max_policies; r++) {
-        const struct weir__version *v = version_of(&s->directory->record[r]);
-
-        for (int i = 0; v && i < v->n && i < WEIR_TERMS_MAX; i++)
-            if (v->placing[i].size_class == size_class && !has_scope(but, v->scope[i]) &&
-                !has_scope(but ? but->older : NULL, v->scope[i]))
-                visit(arg, v, i);
-    }
-}
-
 /* ---- Keys that limits ask for -------------------------------------------------------------- */
 
 struct demand {
     uint64_t reserved, sharers;
 };
 
-static void add_demand(void *arg, const struct weir__version *v, int term)
+static void add_demand(struct demand *d, const struct weir__version *v, int term)
 {
-    struct demand *d = arg;
-
     if (v->term[term].keys > 0)
         d->reserved += (uint64_t)v->term[term].keys;
     else
@@ -71,7 +46,7 @@ void weir__store_count_limits(struct weir__store *s)
 {
     struct demand d[WEIR__STATE_SIZES] = {{0, 0}};
 
-    for (uint64_t r = 0; r < s->max_policies; r++) {
+    for (uint64_t r = 0; r < weir__directory_end(s); r++) {
         const struct weir__version *v = version_of(&s->directory->record[r]);
 
         for (int i = 0; v && i < v->n && i < WEIR_TERMS_MAX; i++)
@@ -109,16 +84,37 @@ static uint64_t reserved_by(const struct weir__revision *rev, uint64_t size_clas
     return keys;
 }
 
+/* What all limits ask for but this one, which changes: the directory has the version before it. The
+ * caller has looked at the directory. */
+static struct demand demand_of_others(const struct weir__store *s, const struct weir__revision *rev,
+                                      uint64_t size_class)
+{
+    struct demand others = {
+        atomic_load_explicit(&s->reserved_keys[size_class], memory_order_relaxed),
+        atomic_load_explicit(&s->sharers[size_class], memory_order_relaxed)};
+
+    for (int i = 0; rev->older && i < rev->older->n; i++) {
+        const struct weir__compiled_term *c = &rev->older->term[i];
+
+        if (c->placing.size_class != size_class)
+            continue;
+        if (c->meter.term.keys > 0)
+            others.reserved -= (uint64_t)c->meter.term.keys;
+        else
+            others.sharers--;
+    }
+    return others;
+}
+
 static int placement_check_keys(struct weir__store *s, const struct weir__revision *rev,
                                 uint64_t size_class, struct weir_diag *why)
 {
     const uint64_t all = weir__store_class_keys(s, (uint32_t)size_class);
     const uint64_t reserved = reserved_by(rev, size_class);
-    struct demand others = {0, 0};
+    const struct demand others = demand_of_others(s, rev, size_class);
 
     if (reserved == 0)
         return 0;
-    each_term(s, size_class, rev, &others, add_demand);
     if (reserved <= all && others.reserved <= all - reserved)
         return 0;
     return weir__diag(
@@ -131,73 +127,81 @@ static int placement_check_keys(struct weir__store *s, const struct weir__revisi
 
 /* ---- Cells --------------------------------------------------------------------------------- */
 
-struct span {
-    uint64_t from, to;
-};
-
-struct spans {
-    const struct weir__table *table;
-    struct span *at;
-    uint64_t n, cap;
-    bool failed;
-};
-
-static void add_span(struct spans *s, const struct weir__placing *p)
+/* The first gap of at least `bytes` bytes between cells; UINT64_MAX if there is none. *most becomes
+ * the largest gap before it. */
+static uint64_t gap_of(const struct weir__cell_spans *taken, const struct weir__table *t,
+                       uint64_t bytes, uint64_t *most)
 {
-    if (p->cells == 0 || s->failed)
-        return;
-    if (s->n == s->cap) {
-        struct span *more = realloc(s->at, (2 * s->cap + 16) * sizeof *more);
-
-        s->failed = !more;
-        if (!more)
-            return;
-        s->at = more;
-        s->cap = 2 * s->cap + 16;
-    }
-    s->at[s->n++] = (struct span){p->cells_at, p->cells_at + weir__cells_bytes(s->table, p->cells)};
-}
-
-static void add_term_span(void *arg, const struct weir__version *v, int term)
-{
-    add_span(arg, &v->placing[term]);
-}
-
-static int by_start(const void *a, const void *b)
-{
-    const struct span *x = a, *y = b;
-
-    return (x->from > y->from) - (x->from < y->from);
-}
-
-/* The first gap of at least `bytes` bytes; UINT64_MAX if there is none. */
-static uint64_t gap_of(const struct spans *s, uint64_t bytes, uint64_t room)
-{
+    const uint64_t room = weir__table_stats(t).cells_bytes;
     uint64_t at = 0;
 
-    for (uint64_t i = 0; i < s->n; i++) {
-        if (s->at[i].from >= at && s->at[i].from - at >= bytes)
+    *most = 0;
+    for (uint64_t i = 0; i <= taken->n; i++) {
+        const uint64_t from = i < taken->n ? taken->span[i].at : room;
+        const uint64_t gap = from > at && from <= room ? from - at : 0;
+        uint64_t to;
+
+        if (gap >= bytes)
             return at;
-        at = s->at[i].to > at ? s->at[i].to : at;
+        *most = gap > *most ? gap : *most;
+        to = i < taken->n ? from + weir__cells_bytes(t, taken->span[i].cells) : room;
+        at = to > at ? to : at;
     }
-    return at <= room && room - at >= bytes ? at : UINT64_MAX;
+    return UINT64_MAX;
 }
 
 /* Finds room for the number of cells that its keys need, or for half of that, and so on. If there
  * is no room for two, the term has none: its newcomers are refused when the table is full. */
-static void find_gap(const struct spans *taken, uint64_t keys, struct weir__placing *p)
+static void find_gap(const struct weir__cell_spans *taken, const struct weir__table *t,
+                     uint64_t keys, struct weir__placing *p)
 {
-    const uint64_t room = weir__table_stats(taken->table).cells_bytes;
+    uint64_t n = weir__cells_count(t, keys), most, at;
 
-    for (uint64_t n = weir__cells_count(taken->table, keys); n >= 2; n /= 2) {
-        const uint64_t at = gap_of(taken, weir__cells_bytes(taken->table, n), room);
+    at = gap_of(taken, t, weir__cells_bytes(t, n), &most);
+    while (at == UINT64_MAX && n >= 2 && weir__cells_bytes(t, n) > most)
+        n /= 2;
+    if (at == UINT64_MAX && n >= 2)
+        at = gap_of(taken, t, weir__cells_bytes(t, n), &most);
+    if (at == UINT64_MAX || n < 2)
+        return;
+    p->cells = n;
+    p->cells_at = at;
+}
 
-        if (at != UINT64_MAX) {
-            p->cells = n;
-            p->cells_at = at;
-            return;
+static int by_start(const void *a, const void *b)
+{
+    const struct weir__cell_span *x = a, *y = b;
+
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* The cells of the class that are taken: those in the directory, and those that terms of the
+ * revision before this one have just got. False: out of memory. *copy is to be freed. */
+static bool spans_with(struct weir__store *s, const struct weir__revision *rev, int term,
+                       struct weir__cell_spans *taken, struct weir__cell_span **copy)
+{
+    const uint64_t size_class = rev->term[term].placing.size_class;
+
+    *copy = NULL;
+    *taken = s->known.cells[size_class];
+    for (int i = 0; i < rev->n; i++) {
+        const struct weir__placing *p = &rev->term[i].placing;
+
+        if (i == term || p->size_class != size_class || p->cells == 0)
+            continue;
+        if (!*copy) {
+            *copy = malloc((taken->n + WEIR_TERMS_MAX) * sizeof **copy);
+            if (!*copy)
+                return false;
+            if (taken->n > 0)
+                memcpy(*copy, taken->span, taken->n * sizeof **copy);
+            taken->span = *copy;
         }
+        taken->span[taken->n++] = (struct weir__cell_span){p->cells_at, p->cells};
     }
+    if (*copy)
+        qsort(taken->span, taken->n, sizeof **copy, by_start);
+    return true;
 }
 
 static int place_cells(struct weir__store *s, struct weir__revision *rev, int term,
@@ -205,27 +209,20 @@ static int place_cells(struct weir__store *s, struct weir__revision *rev, int te
 {
     struct weir__compiled_term *c = &rev->term[term];
     struct weir__owner *owner = weir__store_owner(s);
-    struct spans taken = {.table = c->table};
-    struct demand others = {0, 0};
+    const struct demand others = demand_of_others(s, rev, c->placing.size_class);
     uint64_t keys = (uint64_t)c->meter.term.keys;
+    struct weir__cell_spans taken;
+    struct weir__cell_span *copy;
     int error = 0;
 
     if (!owner)
         return weir__diag(why, weir__store_no_owner(s), "too many threads use the file");
-    each_term(s, c->placing.size_class, NULL, &taken, add_term_span);
-    for (int i = 0; i < rev->n; i++)
-        if (i != term && rev->term[i].placing.size_class == c->placing.size_class)
-            add_span(&taken, &rev->term[i].placing);
-    each_term(s, c->placing.size_class, rev, &others, add_demand);
     if (keys == 0)
         keys = weir__store_class_keys(s, (uint32_t)c->placing.size_class) / (others.sharers + 1);
-    if (taken.n > 0)
-        qsort(taken.at, taken.n, sizeof *taken.at, by_start);
-    if (!taken.failed)
-        find_gap(&taken, keys, &c->placing);
-    free(taken.at);
-    if (taken.failed)
+    if (!spans_with(s, rev, term, &taken, &copy))
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
+    find_gap(&taken, c->table, keys, &c->placing);
+    free(copy);
     if (c->placing.cells > 0 &&
         weir__cells_at(&c->cells, c->table, c->placing.cells_at, c->placing.cells))
         error = weir__cells_reset(&c->cells, owner);

@@ -152,6 +152,9 @@ static int private_open(struct weir__store *s, const struct weir_options *o, str
     s->directory = store_reserve(weir__whole_pages(weir__directory_size(o->max_policies)));
     if (!s->directory)
         return weir__diag(why, WEIR_ENOMEM, "out of memory for %u policies", o->max_policies);
+    /* Few pages of it are touched: a huge one would be one limit's. */
+    (void)madvise(s->directory, weir__whole_pages(weir__directory_size(o->max_policies)),
+                  MADV_NOHUGEPAGE);
     s->directory->max_policies = o->max_policies;
     memcpy(s->secret, o->secret, sizeof s->secret);
     if (s->secret[0] == 0 && s->secret[1] == 0 &&
@@ -250,7 +253,8 @@ int weir__store_open(struct weir__store **out, const struct weir_options *o, str
     error = store_open_kind(s, o, why);
     if (!error)
         error = check_memory(s, why);
-    if (!error && !weir__revision_map_init(&s->revision_map, s->max_policies))
+    if (!error &&
+        (!weir__revision_map_init(&s->revision_map, s->max_policies) || !weir__directory_open(s)))
         error = weir__diag(why, WEIR_ENOMEM, "out of memory");
     if (error) {
         weir__store_close(s);
@@ -267,6 +271,7 @@ void weir__store_close(struct weir__store *s)
     else
         private_close(s);
     weir__revision_map_close(&s->revision_map);
+    weir__directory_close(s);
     (void)pthread_mutex_destroy(&s->lock);
     (void)pthread_mutex_destroy(&s->changes);
     free(s);
@@ -356,12 +361,7 @@ void weir__store_file_counts(const struct weir__store *s, uint64_t *busy, uint64
 /* The part of the directory in use: private memory is touched as policies are created. */
 static uint64_t directory_in_use(const struct weir__store *s)
 {
-    uint64_t last = 0;
-
-    for (uint64_t i = 0; i < s->max_policies; i++)
-        if (atomic_load(&s->directory->record[i].generation) != 0)
-            last = i + 1;
-    return weir__directory_size(last);
+    return weir__directory_size(atomic_load(&s->known.records));
 }
 
 static uint64_t directory_most(const struct weir__store *s)
@@ -387,7 +387,7 @@ uint64_t weir__store_bytes(const struct weir__store *s)
 
     if (s->file)
         return atomic_load(&s->file->header->bytes);
-    bytes = weir__rss(s->directory, directory_most(s), directory_in_use(s));
+    bytes = weir__rss(s->directory, directory_in_use(s), directory_in_use(s));
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
         const struct weir__table *t = atomic_load(&s->table[c]);
         const struct weir__table_stats of =

@@ -23,6 +23,7 @@
 
 #include "engine/policy/revision.h"
 #include "engine/policy/revision_map.h"
+#include "engine/store/directory.h"
 #include "table/table.h"
 
 /* Tables are by class: the size of a state, and whether the limits that share the table have names.
@@ -143,6 +144,7 @@ struct weir__store {
     struct weir__directory *directory;
     _Atomic(struct weir__table *) table[WEIR__SIZE_CLASSES];
     struct weir__revision_map revision_map;
+    struct weir__known known; /* of the directory, by this process */
     /* For the named limits in each table, as this process last saw them: the keys that limits with
      * keys= asked for, and the number of limits that share the rest. */
     _Atomic uint64_t reserved_keys[WEIR__STATE_SIZES], sharers[WEIR__STATE_SIZES];
@@ -152,6 +154,13 @@ struct weir__store {
     pthread_mutex_t lock;    /* guards the directory, within this process; after `changes` */
     int cancelable;          /* the holder's cancel state before it took the lock */
 };
+
+/* Behind this record none is in use. Private memory that was never used is not even looked at: it
+ * would count as resident. */
+static inline uint64_t weir__directory_end(const struct weir__store *s)
+{
+    return s->file ? s->max_policies : atomic_load(&s->known.records);
+}
 
 /* Fills in the defaults of an options struct. */
 struct weir_options weir__options_filled(const struct weir_options *o);

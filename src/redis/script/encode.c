@@ -93,7 +93,7 @@ static char *put_int64s(char *at, const int64_t *number, size_t n)
  * zone may once have had. */
 static void put_edges(const struct weir__plan_term *t, int64_t wall_ns, int64_t *edge)
 {
-    const struct weir_term window = {.calendar = t->calendar};
+    const struct weir_term window = {.calendar = t->calendar, .anchor_s = t->anchor_s};
     const int64_t before =
         weir__max(0, wall_ns - 2 * WEIR__NS_PER_US * t->number[WEIR__PLAN_PERIOD]);
     int64_t next = weir__calendar_edge(&window, t->zone, before);

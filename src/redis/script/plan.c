@@ -100,16 +100,20 @@ static void put_zero(int64_t *p, int64_t created_us, int64_t n)
     p[WEIR__PLAN_ZERO_REM] = (int64_t)(us * C - units);
 }
 
-/* The zone and the kind of window as one number: another number is another window. */
+/* The zone, the kind of window and its anchor as one number: another number is another window. */
 static int64_t calendar_number(const struct weir_term *t)
 {
     const uint64_t no_secret[2] = {0};
-    char text[1 + WEIR_ZONE_MAX];
-    const size_t len = strlen(t->tz);
+    char text[1 + WEIR_ZONE_MAX + WEIR__INT_MOST], *at = text;
 
-    text[0] = (char)('0' + t->calendar);
-    memcpy(text + 1, t->tz, len);
-    return (int64_t)(weir__hash(text, 1 + len, no_secret) & ((UINT64_C(1) << HASH_BITS) - 1));
+    *at++ = (char)('0' + t->calendar);
+    at = stpcpy(at, t->tz);
+    if (t->anchor_s != 0) { /* a zone's name has no blank */
+        *at++ = ' ';
+        at = weir__put_int(at, t->anchor_s);
+    }
+    return (int64_t)(weir__hash(text, (size_t)(at - text), no_secret) &
+                     ((UINT64_C(1) << HASH_BITS) - 1));
 }
 
 /* fixed-window, align=clock: where its windows end. The edges of a calendar come with each
@@ -240,6 +244,7 @@ static int plan_term_open(struct weir__plan_term *to, const struct weir_term *t,
     to->bit = weir__script_bit(t->algorithm);
     to->patience_ns = weir__meter_patience(&m);
     to->calendar = t->calendar;
+    to->anchor_s = t->anchor_s;
     put_shape(to, t, place);
     plan_put_numbers(to, t, m.limit, created_us);
     return 0;

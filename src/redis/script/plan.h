@@ -43,6 +43,7 @@ struct weir__plan_term {
     int64_t patience_ns;     /* for a request without its own */
     struct weir__zone *zone; /* of a calendar window with a time zone; owned; NULL: UTC or none */
     enum weir_calendar calendar;
+    int64_t anchor_s;
     char shape[WEIR__SHAPE_MAX];
 };
 

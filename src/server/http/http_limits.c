@@ -1,6 +1,7 @@
 /* The named limits: listed, read, set and deleted.
  *
  *     GET    /v1/limits         {"limits":[{"name":"api","limit":"token-bucket 10/s burst=10"}]}
+ *     GET    /v1/limits?after=NAME&count=N    a page; with "next":"NAME" there is another one
  *     GET    /v1/limits/NAME    {"name":"api","limit":"..."}, or 404
  *     PUT    /v1/limits/NAME    a limit as text, or {"limit":"..."}: 201 new, 200 changed
  *     DELETE /v1/limits/NAME    204, or 404
@@ -12,6 +13,9 @@
 #include "server/http/http_front.h"
 
 #include <jansson.h>
+#include <stdio.h>
+
+#include "base/num.h"
 
 static void write_stats(struct weir__json *j, const struct limit_stats *stats)
 {
@@ -44,21 +48,60 @@ static void write_limit(struct weir__json *j, struct weir__slice name, const str
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-static void write_one_of_all(void *json, const char *name, const struct limit_shown *l)
+struct listing {
+    struct weir__json *json;
+    char last[WEIR_NAME_MAX];
+};
+
+static void write_one_of_all(void *listing, const char *name, const struct limit_shown *l)
 {
-    write_limit(json, weir__slice_of(name), l);
+    struct listing *all = listing;
+
+    write_limit(all->json, weir__slice_of(name), l);
+    (void)snprintf(all->last, sizeof all->last, "%s", name);
+}
+
+/* Which page it asks for. */
+static bool http_limits_read(struct weir__slice query, struct weir__slice *after, int64_t *count,
+                             struct http_why *why)
+{
+    struct http_param p;
+    int read;
+
+    while ((read = http_param_next(&query, &p)) > 0) {
+        if (weir__slice_is(p.name, "after"))
+            *after = p.value;
+        else if (!weir__slice_is(p.name, "count"))
+            return http_because_of(why, 400, "unknown parameter: ", p.name, "");
+        else if (weir__parse_int(p.value, count) != WEIR__NUMBER_OK || *count < 1 ||
+                 *count > LIMITS_PAGE)
+            return http_because_of(why, 400, "'count' is ", p.value, ": expected 1 to 256");
+    }
+    return read == 0 || http_because_of(why, 400, "invalid percent-encoding in ", p.name, "");
 }
 
 void http_limits(const struct http_call *call)
 {
     struct http_page page;
     struct weir__json j = http_page_json(&page);
+    struct listing all = {.json = &j};
+    struct weir__slice after = weir__slice_of("");
+    int64_t count = LIMITS_PAGE;
+    struct http_why why;
 
+    if (!http_limits_read(call->rq->query, &after, &count, &why)) {
+        http_fail(call, &why);
+        return;
+    }
     weir__json_open(&j, '{');
     weir__json_key(&j, "limits");
     weir__json_open(&j, '[');
-    limits_each(call->conn, write_one_of_all, &j);
+    (void)limits_page(call->conn, after, (size_t)count, write_one_of_all, &all);
     weir__json_close(&j, ']');
+    if (all.last[0] && limits_count(call->conn, weir__slice_of(all.last), 1) > 0) {
+        weir__json_key(&j, "next");
+        weir__json_text(&j, all.last);
+    }
     weir__json_close(&j, '}');
     http_page_reply(call, 200, &page);
 }

@@ -16,9 +16,11 @@
  *   (2) What was replaced or deleted is freed by a later writer: until then a reader may be using
  *       it. An entry in a remote store may have a request under way, and is then kept until that is
  *       answered.
+ *   (3) `sorted` has the entries in the places, by name. It is read and changed under `adding`.
  */
 #include "server/limits/limit_names.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,7 @@
 #include "base/hash.h"
 
 #define PLACES (2 * NAMES_MOST) /* a power of two */
+static_assert((PLACES & (PLACES - 1)) == 0, "a remainder is a mask");
 
 struct names {
     struct stores *stores;
@@ -33,11 +36,14 @@ struct names {
     pthread_rwlock_t lock;
     pthread_mutex_t adding;
     uint64_t secret[2];
-    size_t n;
+    size_t n, most;
+    _Atomic uint64_t bytes; /* of all entries */
+    struct limit_entry **sorted;
+    size_t sorted_cap;
     /* how many policies the store had been given when we last looked */
     _Atomic uint64_t seen[SERVE_STORES_MAX];
-    struct limit_entry *_Atomic place[PLACES]; /* open addressing, by the hash of the name */
     struct limit_entry *_Atomic replaced;
+    struct limit_entry *_Atomic place[PLACES]; /* open addressing, by the hash of the name */
 };
 
 void names_enter(struct names *n)
@@ -67,11 +73,44 @@ static size_t names_search(const struct names *n, struct weir__slice name)
     return i;
 }
 
+/* Where the name is in `sorted`, or would be: before all that are not less. */
+static size_t names_rank(const struct names *n, const char *name)
+{
+    size_t from = 0, to = n->n;
+
+    while (from < to) {
+        const size_t middle = (from + to) / 2;
+
+        if (strcmp(n->sorted[middle]->name, name) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static bool names_make_room(struct names *n)
+{
+    struct limit_entry **more;
+
+    if (n->n < n->sorted_cap)
+        return true;
+    more = realloc(n->sorted, (2 * n->sorted_cap + 64) * sizeof(void *));
+    if (!more)
+        return false;
+    n->sorted = more;
+    n->sorted_cap = 2 * n->sorted_cap + 64;
+    return true;
+}
+
 /* By the writer. Entries behind a hole move up, or they would not be found. */
 static void names_remove(struct names *n, size_t hole)
 {
+    const size_t rank = names_rank(n, names_at(n, hole)->name);
+
     atomic_store(&n->place[hole], NULL);
     n->n--;
+    memmove(&n->sorted[rank], &n->sorted[rank + 1], (n->n - rank) * sizeof n->sorted[0]);
     for (size_t i = (hole + 1) % PLACES; names_at(n, i); i = (i + 1) % PLACES) {
         struct limit_entry *h = names_at(n, i);
 
@@ -84,20 +123,20 @@ static void names_remove(struct names *n, size_t hole)
 
 static struct limit_entry *entry_make(struct weir_policy *p, struct store *store)
 {
-    const char *name = weir_policy_name(p);
-    struct limit_entry *h = calloc(1, sizeof *h);
+    struct limit_entry *h;
+    struct weir_limit parsed;
 
-    if (!h)
-        return NULL;
-    memcpy(h->name, name, strlen(name));
-    h->limit.name = h->name;
-    h->limit.parsed = &h->parsed;
-    h->limit.policy = p;
-    h->store = store;
-    h->full_log.at_ns = -1;
-    atomic_init(&h->holders, 1);
-    weir_policy_limit(p, &h->parsed);
+    weir_policy_limit(p, &parsed);
+    h = limit_entry_make(weir__slice_of(weir_policy_name(p)), &parsed, store);
+    if (h)
+        h->limit.policy = p;
     return h;
+}
+
+static void entry_free(struct names *n, struct limit_entry *h)
+{
+    atomic_fetch_sub(&n->bytes, limit_entry_bytes(h));
+    limit_entry_release(h);
 }
 
 /* True if the store still has it: another process may have deleted it, and set another of that
@@ -116,17 +155,22 @@ static void entry_retire(struct names *n, struct limit_entry *h)
     atomic_store(&n->replaced, h);
 }
 
-/* By the holder of `adding`. An entry of the same name is replaced. */
-static void entry_add(struct names *n, struct limit_entry *h)
+/* By the holder of `adding`. An entry of the same name is replaced. False: out of memory. */
+static bool entry_add(struct names *n, struct limit_entry *h)
 {
     const size_t i = names_search(n, weir__slice_of(h->name));
+    const size_t rank = names_rank(n, h->name);
     struct limit_entry *old = names_at(n, i);
 
+    if (!old && !names_make_room(n))
+        return false;
     if (old)
         entry_retire(n, old);
     else
-        n->n++;
+        memmove(&n->sorted[rank + 1], &n->sorted[rank], (n->n++ - rank) * sizeof n->sorted[0]);
+    n->sorted[rank] = h;
     atomic_store_explicit(&n->place[i], h, memory_order_release);
+    return true;
 }
 
 /* By the writer. A policy with requests under way (remote_request.h) must last until they are
@@ -142,7 +186,7 @@ static void free_replaced(struct names *n)
             entry_retire(n, h);
         } else {
             (void)weir_policy_forget(h->store->engine, h->limit.policy);
-            limit_entry_release(h);
+            entry_free(n, h);
         }
         h = next;
     }
@@ -162,10 +206,6 @@ static struct limit_entry *entry_revive(struct names *n, struct weir_policy *p)
         else
             entry_retire(n, h);
         h = next;
-    }
-    if (revived) {
-        weir_policy_limit(p, &revived->parsed);
-        atomic_store(&revived->gone, false);
     }
     return revived;
 }
@@ -220,18 +260,20 @@ static void names_load(struct names *n, struct store *from)
          p = weir_policy_next(from->engine, p)) {
         struct limit_entry *h = names_is_new(n, p, from) ? entry_make(p, from) : NULL;
 
-        if (h)
-            entry_add(n, h);
+        if (h && entry_add(n, h))
+            atomic_fetch_add(&n->bytes, limit_entry_bytes(h));
+        else if (h)
+            limit_entry_release(h);
     }
     atomic_store(&n->seen[from->index], given);
     (void)pthread_mutex_unlock(&n->adding);
 }
 
-/* A remote store keeps keys and no names. */
+/* Only a file has names that others set: a remote store keeps keys and no names. */
 static void names_load_all(struct names *n)
 {
     for (int i = 0; i < n->stores->n; i++)
-        if (!n->stores->store[i].remote)
+        if (n->stores->store[i].shared)
             names_load(n, &n->stores->store[i]);
 }
 
@@ -254,28 +296,51 @@ struct limit_entry *names_find(struct names *n, struct weir__slice name)
     return names_known(n, name);
 }
 
-static int names_by_name(const void *a, const void *b)
-{
-    return strcmp((*(struct limit_entry *const *)a)->name, (*(struct limit_entry *const *)b)->name);
-}
-
-size_t names_all(struct names *n, struct limit_entry *all[NAMES_MOST])
+size_t names_page(struct names *n, const char *after, struct limit_entry **page, size_t most)
 {
     size_t k = 0;
 
     names_load_all(n);
-    for (size_t i = 0; i < PLACES && k < NAMES_MOST; i++)
-        if (names_at(n, i) && entry_lives(names_at(n, i)))
-            all[k++] = names_at(n, i);
-    qsort(all, k, sizeof all[0], names_by_name);
+    (void)pthread_mutex_lock(&n->adding);
+    for (size_t i = names_rank(n, after); i < n->n && k < most; i++)
+        if (strcmp(n->sorted[i]->name, after) != 0 && entry_lives(n->sorted[i]))
+            page[k++] = n->sorted[i];
+    (void)pthread_mutex_unlock(&n->adding);
     return k;
+}
+
+size_t names_count(const struct names *n)
+{
+    return n->n;
+}
+
+uint64_t names_bytes(const struct names *n)
+{
+    return atomic_load_explicit(&n->bytes, memory_order_relaxed);
 }
 
 /* ---- Changing -------------------------------------------------------------------------------- */
 
 bool names_has_room(const struct names *n)
 {
-    return n->n < SERVE_LIMITS_MAX;
+    return n->n < n->most;
+}
+
+size_t names_most(const struct names *n)
+{
+    return n->most;
+}
+
+bool names_change(struct names *n, struct limit_entry *h)
+{
+    const size_t before = limit_entry_bytes(h);
+    struct weir_limit parsed;
+
+    weir_policy_limit(h->limit.policy, &parsed);
+    if (!limit_entry_change(h, &parsed))
+        return false;
+    atomic_fetch_add(&n->bytes, limit_entry_bytes(h) - before);
+    return true;
 }
 
 struct stores *names_stores(struct names *n)
@@ -291,13 +356,28 @@ struct log *names_log(struct names *n)
 int names_put(struct names *n, struct weir_policy *p, struct store *store)
 {
     struct limit_entry *h = entry_revive(n, p);
+    bool added = false;
 
-    if (!h)
-        h = entry_make(p, store);
-    if (!h)
+    if (h && !names_change(n, h)) {
+        entry_retire(n, h);
         return WEIR_ENOMEM;
-    entry_add(n, h);
-    return 0;
+    }
+    if (h)
+        atomic_store(&h->gone, false);
+    else if ((h = entry_make(p, store)))
+        atomic_fetch_add(&n->bytes, limit_entry_bytes(h));
+    if (h) {
+        (void)pthread_mutex_lock(&n->adding);
+        added = entry_add(n, h);
+        (void)pthread_mutex_unlock(&n->adding);
+    }
+    /* What we have set ourselves need not be looked for. */
+    if (store->shared &&
+        atomic_load(&n->seen[store->index]) + 1 == weir__engine_policy_changes(store->engine))
+        atomic_fetch_add(&n->seen[store->index], 1);
+    if (h && !added)
+        entry_retire(n, h); /* and its policy is forgotten later */
+    return added ? 0 : WEIR_ENOMEM;
 }
 
 bool names_drop(struct names *n, struct limit_entry *h)
@@ -307,13 +387,15 @@ bool names_drop(struct names *n, struct limit_entry *h)
 
     if (!h->store->remote && weir_policy_forget(h->store->engine, h->limit.policy) != 0)
         return false;
+    (void)pthread_mutex_lock(&n->adding);
     names_remove(n, names_search(n, weir__slice_of(h->name)));
+    (void)pthread_mutex_unlock(&n->adding);
     if (h->store->remote) {
         entry_retire(n, h);
         free_replaced(n);
     } else {
         atomic_store(&h->gone, true);
-        limit_entry_release(h);
+        entry_free(n, h);
     }
     weir__wait_wake_policy(engine, policy); /* its waiters learn that it is gone */
     return true;
@@ -321,7 +403,7 @@ bool names_drop(struct names *n, struct limit_entry *h)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-struct names *names_open(struct stores *s, struct log *log)
+struct names *names_open(struct stores *s, struct log *log, size_t most)
 {
     struct names *n = calloc(1, sizeof *n);
     pthread_rwlockattr_t a;
@@ -330,6 +412,7 @@ struct names *names_open(struct stores *s, struct log *log)
         return NULL;
     n->stores = s;
     n->log = log;
+    n->most = most;
     memcpy(n->secret, weir__engine_secret(s->store[0].engine), sizeof n->secret);
     (void)pthread_mutex_init(&n->adding, NULL);
     (void)pthread_rwlockattr_init(&a);
@@ -351,5 +434,6 @@ void names_close(struct names *n)
             limit_entry_release(names_at(n, i));
     (void)pthread_rwlock_destroy(&n->lock);
     (void)pthread_mutex_destroy(&n->adding);
+    free(n->sorted);
     free(n);
 }

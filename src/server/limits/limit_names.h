@@ -9,7 +9,9 @@
 
 #include "server/internal.h"
 
-#define NAMES_MOST 512 /* names that are known, including those that other processes have set */
+/* names that are known, including those that other processes have set */
+#define NAMES_MOST (2 * SERVE_LIMITS_MAX)
+#define NAMES_PAGE 256 /* most that are looked at in one go */
 
 /* ---- Reading: within names_enter ------------------------------------------------------------- */
 
@@ -17,8 +19,9 @@
 struct limit_entry *names_known(struct names *n, struct weir__slice name);
 /* The same, and looks into the stores for it. */
 struct limit_entry *names_find(struct names *n, struct weir__slice name);
-/* Collects all of them, sorted by name; returns how many. */
-size_t names_all(struct names *n, struct limit_entry *all[NAMES_MOST]);
+/* Collects the first of them, by name, that come after `after` ("": from the first on); returns how
+ * many. Fewer than `most` (at most NAMES_PAGE): there are no more. */
+size_t names_page(struct names *n, const char *after, struct limit_entry **page, size_t most);
 
 /* ---- Writing: between these two, from within names_enter ------------------------------------- */
 
@@ -27,10 +30,13 @@ void names_change_begins(struct names *n);
 void names_change_ends(struct names *n);
 
 bool names_has_room(const struct names *n); /* for one more that a client sets */
+size_t names_most(const struct names *n);
 struct stores *names_stores(struct names *n);
 struct log *names_log(struct names *n);
 /* Makes the policy what its name stands for. WEIR_ENOMEM. */
 int names_put(struct names *n, struct weir_policy *p, struct store *store);
+/* Its policy has another limit now. False: out of memory; its texts are those of the one before. */
+bool names_change(struct names *n, struct limit_entry *h);
 /* Forgets the name and its policy. False: that was not possible, and both stay. */
 bool names_drop(struct names *n, struct limit_entry *h);
 

@@ -46,7 +46,7 @@ static void limits_warn(struct log *log, const struct limit_entry *known,
     if (known->store != store)
         what = store->remote ? "is in another store now: it has the keys of its name there"
                              : "is in another store now: its keys start fresh";
-    else if (!limit_starts_fresh(&known->parsed, to))
+    else if (!limit_starts_fresh(known->limit.parsed, to))
         return;
     else if (store->remote)
         what = "has another algorithm or ring size: it has the keys of that form; the old keys "
@@ -88,8 +88,8 @@ static int limits_set_locked(struct names *n, struct weir__slice name, const cha
         return WEIR_EINVAL;
     }
     if (!known && !names_has_room(n)) {
-        (void)snprintf(why->text, sizeof why->text, "limit reached: %d named limits",
-                       SERVE_LIMITS_MAX);
+        (void)snprintf(why->text, sizeof why->text, "limit reached: %zu named limits",
+                       names_most(n));
         return WEIR_EFULL;
     }
     memcpy(copy, name.at, name.len);
@@ -106,8 +106,7 @@ static int limits_set_locked(struct names *n, struct weir__slice name, const cha
     limits_warn(names_log(n), known, &limit, store);
     if (!known || known->limit.policy != p)
         return names_put(n, p, store);
-    weir_policy_limit(p, &known->parsed);
-    return 0;
+    return names_change(n, known) ? 0 : WEIR_ENOMEM;
 }
 
 int names_set(struct names *n, struct weir__slice name, const char *text, struct store *store,
@@ -360,30 +359,52 @@ static bool limit_stats(const struct limit_entry *h, struct limit_stats *stats)
     return true;
 }
 
-bool limits_get(struct conn *c, struct weir__slice name, struct limit_shown *shown)
+static void limit_show(const struct limit_entry *h, struct limit_shown *shown)
 {
-    struct names *n = c->worker->server->names;
-    const struct limit_entry *h = names_find(n, name);
     struct weir_limit limit;
 
-    if (!h)
-        return false;
     weir_policy_limit(h->limit.policy, &limit);
     (void)weir_limit_print(&limit, shown->text, sizeof shown->text);
     shown->store = h->store->index == 0 ? NULL : h->store->shown;
     shown->has_stats = limit_stats(h, &shown->stats);
-    return true;
 }
 
-void limits_each(struct conn *c, limits_callback *each, void *arg)
+bool limits_get(struct conn *c, struct weir__slice name, struct limit_shown *shown)
 {
-    struct limit_entry *all[NAMES_MOST];
-    const size_t n = names_all(c->worker->server->names, all);
+    const struct limit_entry *h = names_find(c->worker->server->names, name);
+
+    if (h)
+        limit_show(h, shown);
+    return h != NULL;
+}
+
+static size_t limits_collect(struct conn *c, struct weir__slice after, size_t most,
+                             struct limit_entry *page[NAMES_PAGE])
+{
+    char from[WEIR_NAME_MAX] = "";
+
+    memcpy(from, after.at, after.len < sizeof from ? after.len : sizeof from - 1);
+    return names_page(c->worker->server->names, from, page, most < NAMES_PAGE ? most : NAMES_PAGE);
+}
+
+size_t limits_count(struct conn *c, struct weir__slice after, size_t most)
+{
+    struct limit_entry *page[NAMES_PAGE];
+
+    return limits_collect(c, after, most, page);
+}
+
+size_t limits_page(struct conn *c, struct weir__slice after, size_t most, limits_callback *each,
+                   void *arg)
+{
+    struct limit_entry *page[NAMES_PAGE];
+    const size_t n = limits_collect(c, after, most, page);
 
     for (size_t i = 0; i < n; i++) {
         struct limit_shown shown;
 
-        if (limits_get(c, weir__slice_of(all[i]->name), &shown))
-            each(arg, all[i]->name, &shown);
+        limit_show(page[i], &shown);
+        each(arg, page[i]->name, &shown);
     }
+    return n;
 }

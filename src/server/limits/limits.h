@@ -124,8 +124,13 @@ void limit_name_escape(char out[LIMIT_NAME_ESCAPED], const char *name);
 /* False if there is none of that name. */
 bool limits_get(struct conn *c, struct weir__slice name, struct limit_shown *shown);
 bool limits_delete(struct conn *c, struct weir__slice name); /* false: there was none */
-/* Calls `each` for all named limits, sorted by name. */
+/* Calls `each` for the first named limits that come after `after` by name (an empty one: from the
+ * first on), at most LIMITS_PAGE of them. Returns how many; fewer than `most`: there are no
+ * more. */
+#define LIMITS_PAGE 256
+size_t limits_count(struct conn *c, struct weir__slice after, size_t most); /* how many */
 typedef void limits_callback(void *arg, const char *name, const struct limit_shown *shown);
-void limits_each(struct conn *c, limits_callback *each, void *arg);
+size_t limits_page(struct conn *c, struct weir__slice after, size_t most, limits_callback *each,
+                   void *arg);
 
 #endif

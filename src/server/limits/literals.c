@@ -89,31 +89,16 @@ void literals_close(struct literals *l)
 static struct limit_entry *literal_make(struct literals *l, const struct weir_limit *parsed,
                                         const char *name, struct weir_diag *why)
 {
-    struct limit_entry *h = calloc(1, sizeof *h);
+    struct limit_entry *h = limit_entry_make(weir__slice_of(""), parsed, l->store);
 
     *why = (struct weir_diag){.text = "out of memory"};
     if (!h)
         return NULL;
-    h->parsed = *parsed;
-    h->limit.parsed = &h->parsed;
     h->limit.name = name;
-    h->store = l->store;
     h->anonymous = true;
     h->memory = l->memory;
     memory_grow(h->memory, MEMORY_LITERALS, memory_of_limit(&h->limit));
-    atomic_init(&h->holders, 1);
     return h;
-}
-
-void limit_entry_release(struct limit_entry *h)
-{
-    if (atomic_fetch_sub(&h->holders, 1) > 1)
-        return;
-    if (h->anonymous)
-        memory_shrink(h->memory, MEMORY_LITERALS, memory_of_limit(&h->limit));
-    if (h->anonymous && h->limit.policy)
-        weir__anonymous_close(h->store->engine, h->limit.policy);
-    free(h);
 }
 
 static void literals_retire(struct literals *l, struct limit_entry *h)
@@ -223,10 +208,10 @@ static const struct limit *literals_open_policy(struct literals *l, struct limit
     char canonical[WEIR_LIMIT_TEXT_MAX];
     struct weir *w = l->store->engine;
 
-    if (h->limit.policy || (looks && !weir__anonymous_has_tables(w, &h->parsed)))
+    if (h->limit.policy || (looks && !weir__anonymous_has_tables(w, h->limit.parsed)))
         return &h->limit;
-    (void)weir_limit_print(&h->parsed, canonical, sizeof canonical);
-    if (weir__anonymous_open(w, &h->parsed, weir__slice_of(canonical), false, &h->limit.policy,
+    (void)weir_limit_print(h->limit.parsed, canonical, sizeof canonical);
+    if (weir__anonymous_open(w, h->limit.parsed, weir__slice_of(canonical), false, &h->limit.policy,
                              why) != 0)
         return NULL;
     return &h->limit;

@@ -9,10 +9,13 @@
  * FULL_LINES limits in a minute, in turn, so that a client that floods limits does not flood the
  * log. Decisions only count (table/cells.h); the first worker looks at the counters, by its timer.
  */
+#include <stdio.h>
+
 #include "server/limits/limit_names.h"
 
 #define MINUTE_NS  (60 * WEIR__NS_PER_S)
 #define FULL_LINES 20 /* most lines a minute */
+#define ROOM_LINES 64 /* most limits whose room is logged at the start */
 
 /* ---- Room ------------------------------------------------------------------------------------ */
 
@@ -49,11 +52,13 @@ void room_log(struct names *n, struct weir__slice name)
 
 void room_log_all(struct names *n)
 {
-    struct limit_entry *all[NAMES_MOST];
-    const size_t limits = names_all(n, all);
+    struct limit_entry *all[ROOM_LINES];
+    const size_t limits = names_page(n, "", all, ROOM_LINES);
 
     for (size_t i = 0; i < limits; i++)
         room_log_limit(n, all[i]);
+    if (names_count(n) > limits)
+        log_print(names_log(n), "and %zu more limits", names_count(n) - limits);
 }
 
 /* ---- Full ------------------------------------------------------------------------------------ */
@@ -110,8 +115,8 @@ static bool room_check_limit(struct server *s, struct limit_entry *h, int64_t no
 void room_check(struct server *s)
 {
     const int64_t now_ns = server_now(s);
-    struct limit_entry *all[NAMES_MOST];
-    size_t n, from;
+    struct limit_entry *page[NAMES_PAGE];
+    size_t n;
 
     if (is_a_minute(s->full_log.since_ns, now_ns)) {
         s->full_log.since_ns = now_ns;
@@ -120,13 +125,13 @@ void room_check(struct server *s)
     if (s->full_log.lines >= FULL_LINES)
         return;
     names_enter(s->names);
-    n = names_all(s->names, all);
-    from = s->full_log.next;
+    n = names_page(s->names, s->full_log.after, page, NAMES_PAGE);
+    if (n < NAMES_PAGE)
+        s->full_log.after[0] = '\0'; /* the next time from the first on */
     for (size_t i = 0; i < n && s->full_log.lines < FULL_LINES; i++) {
-        if (!room_check_limit(s, all[(from + i) % n], now_ns))
-            continue;
-        s->full_log.next = (from + i + 1) % n;
-        s->full_log.lines++;
+        s->full_log.lines += room_check_limit(s, page[i], now_ns);
+        if (n == NAMES_PAGE || s->full_log.lines == FULL_LINES)
+            (void)snprintf(s->full_log.after, sizeof s->full_log.after, "%s", page[i]->name);
     }
     names_leave(s->names);
 }

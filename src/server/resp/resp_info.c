@@ -22,14 +22,13 @@
 #define CONFIG_PATH 4096 /* bytes of a path that are shown */
 #define INFO_MOST                                                       \
     (8192 + CONFIG_PATH + MEMORY_TEXT + SERVE_STORES_MAX * STORE_LINE + \
-     (size_t)SERVE_LIMITS_MAX * LIMIT_LINE)
+     (size_t)LIMITS_PAGE * LIMIT_LINE)
 
 struct info {
     struct conn *conn;
     struct server *server;
     char *text; /* INFO_MOST bytes */
     size_t len;
-    size_t limits; /* lines */
 };
 
 static void info_put(struct info *i, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -191,7 +190,7 @@ static void info_limit(void *info, const char *name, const struct limit_shown *s
     char escaped[LIMIT_NAME_ESCAPED];
     const char *comma = "";
 
-    if (!shown->has_stats || i->limits == SERVE_LIMITS_MAX)
+    if (!shown->has_stats)
         return;
     limit_name_escape(escaped, name);
     info_put(i, "limit_%s:", escaped);
@@ -201,13 +200,13 @@ static void info_limit(void *info, const char *name, const struct limit_shown *s
     LIMIT_NUMBERS(X)
 #undef X
     info_put(i, "\r\n");
-    i->limits++;
 }
 
-/* A line for each limit whose keys are here: limit_api:room=1000000,state_bytes=16,evicted=0,... */
+/* A line for each limit whose keys are here: limit_api:room=1000000,state_bytes=16,evicted=0,...
+ * Only for the first of many: WEIR.LIMIT LIST has pages. */
 static void info_limits(struct info *i)
 {
-    limits_each(i->conn, info_limit, i);
+    (void)limits_page(i->conn, weir__slice_of(""), LIMITS_PAGE, info_limit, i);
 }
 
 /* How the last reload of the configuration file went. */

@@ -50,28 +50,36 @@ static void resp_get_limit(struct conn *c, struct resp_words w)
         resp_reply_null(c);
 }
 
-static void resp_count_limit(void *n, const char *name, const struct limit_shown *shown)
-{
-    (void)name;
-    (void)shown;
-    ++*(size_t *)n;
-}
-
 static void resp_reply_named_limit(void *conn, const char *name, const struct limit_shown *shown)
 {
     resp_reply_text(conn, name);
     resp_reply_limit(conn, shown);
 }
 
+/* LIST [AFTER name] [COUNT n]: a page, so that no reply is long and no worker busy for long. */
 static void resp_list_limits(struct conn *c, struct resp_words w)
 {
-    size_t n = 0;
+    struct weir__slice after = weir__slice_of("");
+    int64_t count = LIMITS_PAGE;
+    size_t n;
 
-    if (!has_words(c, w, 2, "LIST"))
-        return;
-    limits_each(c, resp_count_limit, &n);
+    for (size_t i = 2; i < w.n; i += 2) {
+        if (i + 1 < w.n && resp_word_is(w.word[i], "AFTER")) {
+            after = w.word[i + 1];
+        } else if (i + 1 == w.n || !resp_word_is(w.word[i], "COUNT")) {
+            resp_reply_error(c, "unexpected word %s: expected LIST [AFTER name] [COUNT n]",
+                             resp_quoted(w.word[i]));
+            return;
+        } else if (weir__parse_int(w.word[i + 1], &count) != WEIR__NUMBER_OK || count < 1 ||
+                   count > LIMITS_PAGE) {
+            resp_reply_error(c, "COUNT %s is out of range: expected 1 to %d",
+                             resp_quoted(w.word[i + 1]), LIMITS_PAGE);
+            return;
+        }
+    }
+    n = limits_count(c, after, (size_t)count);
     out_done(c, resp_map(out_room(c, RESP_INT_ROOM), n, conn_resp(c)->resp3));
-    limits_each(c, resp_reply_named_limit, c);
+    (void)limits_page(c, after, n, resp_reply_named_limit, c);
 }
 
 void resp_run_limit(struct conn *c, struct resp_words w)

@@ -1,0 +1,52 @@
+/* Options of a log, and the bar that shows how far it has been read. */
+#include "cli/log/log_options.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include "base/num.h"
+
+enum { BAR_COLUMNS = 30 };
+
+static void progress_show(void *to, int64_t lines, int64_t place, int64_t of)
+{
+    struct log_progress *const p = to;
+    const int64_t now_s = (int64_t)time(NULL);
+
+    if (p->began_s == 0)
+        p->began_s = now_s;
+    if (now_s - p->began_s < 2 || now_s == p->shown_s || !isatty(STDERR_FILENO))
+        return;
+    p->shown_s = now_s;
+    (void)fputs("\r", stderr);
+    if (of > 0) {
+        const int64_t done = weir__clamp(weir__mul_div(place, BAR_COLUMNS, of), 0, BAR_COLUMNS);
+
+        (void)fputc('[', stderr);
+        for (int i = 0; i < BAR_COLUMNS; i++)
+            (void)fputc(i < done ? '#' : '.', stderr);
+        (void)fprintf(stderr, "] %lld%%  ", (long long)weir__mul_div(place, 100, of));
+    }
+    (void)fprintf(stderr, "%lld lines, %lld/s\033[K", (long long)lines,
+                  (long long)(lines / (now_s - p->began_s)));
+}
+
+struct intake_options log_intake_options(const struct log_options *o, const char *path,
+                                         struct log_progress *progress)
+{
+    return (struct intake_options){
+        .path = path,
+        .format = o->format,
+        .columns = o->columns,
+        .names = {o->time, o->key, o->cost, o->status, o->clock},
+        .max_clients = o->max_clients,
+        .progress = progress_show,
+        .to = progress,
+    };
+}
+
+void log_progress_end(struct log_progress *p)
+{
+    if (p->shown_s != 0)
+        (void)fputs("\r\033[K", stderr);
+}
