@@ -1,6 +1,6 @@
 /* The parts of reading a configuration file: serve_config.c (settings, listeners),
- * serve_config_limits.c (stores, limits), serve_config_rules.c (rules), serve_config_changes.c (what
- * needs a restart). */
+ * serve_config_limits.c (stores, limits), serve_config_rules.c (rules), serve_config_changes.c
+ * (what needs a restart). */
 #ifndef WEIR_CLI_SERVE_CONFIG_PARTS_H
 #define WEIR_CLI_SERVE_CONFIG_PARTS_H
 

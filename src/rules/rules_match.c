@@ -130,18 +130,27 @@ static const struct rules_node *node_child(const struct rules *r, const struct r
     return low < n->child + n->children && r->node[low].byte == byte ? &r->node[low] : NULL;
 }
 
-/* All prefixes that the value begins with. */
+/* Whether the label continues the value, of which `known` bytes were compared. */
+static bool label_fits(const struct rules *r, const struct rules_node *n, struct weir__slice value,
+                       size_t at, size_t known)
+{
+    return n->label.len <= value.len - at &&
+           (n->label.len <= known || memcmp(r->pool + n->label.at + known, value.at + at + known,
+                                            n->label.len - known) == 0);
+}
+
+/* All prefixes that the value begins with. A child is found by its first byte. */
 static void match_prefixes(struct match *m, uint16_t field, struct weir__slice value)
 {
     const struct rules *r = m->q->rules;
     const struct rules_node *n = &r->node[r->root[field]];
-    size_t at = 0;
+    size_t at = 0, known = 0;
 
-    while (n && n->label.len <= value.len - at &&
-           (n->label.len == 0 || memcmp(r->pool + n->label.at, value.at + at, n->label.len) == 0)) {
+    while (n && label_fits(r, n, value, at, known)) {
         at += n->label.len;
         match_list(m, n->list);
         n = at < value.len ? node_child(r, n, (unsigned char)value.at[at]) : NULL;
+        known = 1;
     }
 }
 

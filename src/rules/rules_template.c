@@ -1,6 +1,6 @@
 /* Key templates, and the keys they make.
  *
- *     {ip}  {ip/56}  {path}  {method}  {host}  {header.NAME}  {attr.NAME}  and text; {{ is {, }} is }
+ *     {ip} {ip/56} {path} {method} {host} {header.NAME} {attr.NAME} and text; {{ is {, }} is }
  *
  * A key of one part is that part as it is, so that it is the key that other commands name. A key of
  * several parts is a zero byte and the parts, each behind its length (as weir_key_join writes it):

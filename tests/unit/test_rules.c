@@ -1,5 +1,5 @@
-/* Rules: paths, globs, keys, what matches, what could come together; and the index against a matcher
- * that looks at every rule. */
+/* Rules: paths, globs, keys, what matches, what could come together; and the index against a plain
+ * matcher that looks at every rule. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* The RESP front: a table of commands, and what their handlers share.
  *
  * resp_serve.c has the table and the loop over a connection's bytes. The handlers are in
- * resp_take.c (decisions), resp_check.c (by rules) and resp_limit.c (limits and the clock); what Redis's clients ask of any
- * server is in resp_redis.c, resp_client.c, resp_cluster.c, resp_command_docs.c, resp_info.c and
- * resp_multi.c.
+ * resp_take.c (decisions), resp_check.c (by rules) and resp_limit.c (limits and the clock); what
+ * Redis's clients ask of any server is in resp_redis.c, resp_client.c, resp_cluster.c,
+ * resp_command_docs.c, resp_info.c and resp_multi.c.
  */
 #ifndef WEIR_SERVER_RESP_RESP_FRONT_H
 #define WEIR_SERVER_RESP_RESP_FRONT_H
