@@ -89,9 +89,9 @@ _weir_limit_options()
 _weir_parts()
 {
     case $1 in
-    '') echo 'sim replay explain serve check take store version help' ;;
+    '') echo 'sim replay advise explain serve check take store version help' ;;
     'store') echo 'info convert reset' ;;
-    'help') echo 'sim replay explain serve check take store version help' ;;
+    'help') echo 'sim replay advise explain serve check take store version help' ;;
     'help store') echo 'info convert reset' ;;
     esac
 }
@@ -105,11 +105,16 @@ _weir_options()
         echo '--format --columns --key --time --time-format --cost --status --max-clients
         --compare --top --json --help'
         ;;
+    'advise')
+        echo '--format --columns --key --time --time-format --cost --status --max-clients
+        --refuse --over --rate --json --help'
+        ;;
     'explain') echo '--json --help' ;;
     'serve')
-        echo '--config --listen --socket-mode --socket-group --limit --store --max-keys --full
-        --threads --max-connections --max-request --max-key --max-output --max-buffered
-        --max-delayed --connection-part --peer-part --max-memory --max-wait --idle --drain
+        echo '--config --listen --admin-listen --metrics-listen --tokens --insecure
+        --socket-mode --socket-group --limit --store --max-keys --full --threads
+        --max-connections --max-request --max-key --max-output --max-buffered --max-delayed
+        --connection-part --peer-part --token-part --max-memory --max-wait --idle --drain
         --literals --literal-state --no-admin --host --trust --trust-hops --client-header
         --ipv6-prefix --headers --log-level --log-format --log-to --clock --help'
         ;;
@@ -140,8 +145,22 @@ _weir_value()
     'replay --status') ;;
     'replay --max-clients') ;;
     'replay --top') ;;
+    'advise --format') echo 'auto common combined vhost json logfmt csv tsv' ;;
+    'advise --columns') ;;
+    'advise --key') ;;
+    'advise --time') ;;
+    'advise --time-format') echo 'auto s ms us ns iso clf' ;;
+    'advise --cost') ;;
+    'advise --status') ;;
+    'advise --max-clients') ;;
+    'advise --refuse') ;;
+    'advise --over') ;;
+    'advise --rate') ;;
     'serve --config') echo '<file>' ;;
     'serve --listen') ;;
+    'serve --admin-listen') ;;
+    'serve --metrics-listen') ;;
+    'serve --tokens') echo '<file>' ;;
     'serve --socket-mode') echo '0660 0600 0666' ;;
     'serve --socket-group') ;;
     'serve --limit') ;;
@@ -157,6 +176,7 @@ _weir_value()
     'serve --max-delayed') ;;
     'serve --connection-part') echo '1/16 1' ;;
     'serve --peer-part') echo '1/4 1' ;;
+    'serve --token-part') echo '1/4 1' ;;
     'serve --max-memory') ;;
     'serve --max-wait') echo '1h forever' ;;
     'serve --idle') ;;
@@ -198,6 +218,8 @@ _weir_operand()
     'replay 0') echo '<file>' ;;
     'replay 1') echo '<limit>' ;;
     'replay '*) ;;
+    'advise 0') echo '<file>' ;;
+    'advise '*) ;;
     'explain 0') echo '<limit>' ;;
     'explain '*) ;;
     'check 0') echo '<file>' ;;

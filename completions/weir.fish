@@ -145,14 +145,15 @@ function __weir_said
             continue
         end
         switch $word
-            case --attr --client-header --clock --columns --config --connection-part --cost \
-                    --drain --format --full --header --headers --host --idle --ip --ipv6-prefix \
-                    --key --limit --listen --literal-state --literals --log-format --log-level \
-                    --log-to --max-buffered --max-clients --max-connections --max-delayed \
-                    --max-key --max-keys --max-memory --max-output --max-policies --max-request \
-                    --max-wait --out --peer-part --request --socket-group --socket-mode --start \
-                    --status --store --threads --time --time-format --top --traffic --trust \
-                    --trust-hops
+            case --admin-listen --attr --client-header --clock --columns --config \
+                    --connection-part --cost --drain --format --full --header --headers --host \
+                    --idle --ip --ipv6-prefix --key --limit --listen --literal-state --literals \
+                    --log-format --log-level --log-to --max-buffered --max-clients \
+                    --max-connections --max-delayed --max-key --max-keys --max-memory \
+                    --max-output --max-policies --max-request --max-wait --metrics-listen --out \
+                    --over --peer-part --rate --refuse --request --socket-group --socket-mode \
+                    --start --status --store --threads --time --time-format --token-part \
+                    --tokens --top --traffic --trust --trust-hops
                 set value yes
             case '-?*'
             case '*'
@@ -175,6 +176,7 @@ end
 complete -c weir -f
 complete -c weir -n '__weir_after 0' -a sim -d 'Run a script of events, or made-up traffic, against a limit'
 complete -c weir -n '__weir_after 0' -a replay -d 'Run a log through limits'
+complete -c weir -n '__weir_after 0' -a advise -d 'Which limit fits a log?'
 complete -c weir -n '__weir_after 0' -a explain -d 'Say in plain words what a limit will do'
 complete -c weir -n '__weir_after 0' -a serve -d 'Decide limits for other programs'
 complete -c weir -n '__weir_after 0' -a check -d 'Check a configuration file, and say what it means'
@@ -208,11 +210,29 @@ complete -c weir -n '__weir_words replay' -l json -d 'Print one JSON object inst
 complete -c weir -n '__weir_words replay' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 replay' -F
 complete -c weir -n '__weir_after 1 replay' -a '(__weir_limit)'
+complete -c weir -n '__weir_words advise' -l format -x -a 'auto common combined vhost json logfmt csv tsv' -d 'Auto (by the first lines)'
+complete -c weir -n '__weir_words advise' -l columns -x -d 'The columns of a table (csv'
+complete -c weir -n '__weir_words advise' -l key -x -d 'Who asks'
+complete -c weir -n '__weir_words advise' -l time -x -d 'The column of the time, or a text with columns in braces'
+complete -c weir -n '__weir_words advise' -l time-format -x -a 'auto s ms us ns iso clf' -d 'How times are written'
+complete -c weir -n '__weir_words advise' -l cost -x -d 'What a request costs'
+complete -c weir -n '__weir_words advise' -l status -x -d 'The column of the status'
+complete -c weir -n '__weir_words advise' -l max-clients -x -d 'How many clients there is memory for'
+complete -c weir -n '__weir_words advise' -l refuse -x -d 'The share of clients that may ever be refused'
+complete -c weir -n '__weir_words advise' -l over -x -d 'Of the limits that keep within the share'
+complete -c weir -n '__weir_words advise' -l rate -x -d 'Look at this rate instead of a ladder from 6/h to 10000/s'
+complete -c weir -n '__weir_words advise' -l json -d 'Print one JSON object instead'
+complete -c weir -n '__weir_words advise' -l help -d 'Print the help'
+complete -c weir -n '__weir_after 0 advise' -F
 complete -c weir -n '__weir_words explain' -l json -d 'Print the same as one JSON object'
 complete -c weir -n '__weir_words explain' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 explain' -a '(__weir_limit)'
 complete -c weir -n '__weir_words serve' -l config -r -F -d 'Configuration file'
 complete -c weir -n '__weir_words serve' -l listen -x -d 'Address that accepts connections'
+complete -c weir -n '__weir_words serve' -l admin-listen -x -d 'Address that accepts connections and is for administration'
+complete -c weir -n '__weir_words serve' -l metrics-listen -x -d 'Address that accepts connections and is for watching only'
+complete -c weir -n '__weir_words serve' -l tokens -r -F -d 'File with the tokens of clients, one a line'
+complete -c weir -n '__weir_words serve' -l insecure -d 'Accept connections from other machines without tokens'
 complete -c weir -n '__weir_words serve' -l socket-mode -x -a '0660 0600 0666' -d 'Permissions of Unix sockets'
 complete -c weir -n '__weir_words serve' -l socket-group -x -d 'Group of Unix sockets, such as that of a proxy\'s user (www-data)'
 complete -c weir -n '__weir_words serve' -l limit -x -d 'Limit that requests call NAME'
@@ -228,6 +248,7 @@ complete -c weir -n '__weir_words serve' -l max-buffered -x -d 'Memory for the b
 complete -c weir -n '__weir_words serve' -l max-delayed -x -d 'Most delayed (WAIT or wait=) replies of all connections together'
 complete -c weir -n '__weir_words serve' -l connection-part -x -a '1/16 1' -d 'Part of --max-buffered and of --max-delayed that one connection may use'
 complete -c weir -n '__weir_words serve' -l peer-part -x -a '1/4 1' -d 'Part of --max-buffered'
+complete -c weir -n '__weir_words serve' -l token-part -x -a '1/4 1' -d 'Part of --max-buffered'
 complete -c weir -n '__weir_words serve' -l max-memory -x -d 'Memory for all stores and connections'
 complete -c weir -n '__weir_words serve' -l max-wait -x -a '1h forever' -d 'Longest time that a request may wait, or reserve ahead'
 complete -c weir -n '__weir_words serve' -l idle -x -d 'Time after which a silent connection is closed'
@@ -280,5 +301,5 @@ complete -c weir -n '__weir_words store reset' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 store reset' -F
 complete -c weir -n '__weir_words version' -l help -d 'Print the help'
 complete -c weir -n '__weir_words help' -l help -d 'Print the help'
-complete -c weir -n '__weir_after 0 help' -a 'sim replay explain serve check take store version help'
+complete -c weir -n '__weir_after 0 help' -a 'sim replay advise explain serve check take store version help'
 complete -c weir -n '__weir_after 0 help store' -a 'info convert reset'

@@ -337,6 +337,12 @@ WEIR_API int weir_limiter_peek(struct weir_limiter *limiter, int64_t cost, int64
 WEIR_API int weir_limiter_peek_at(struct weir_limiter *limiter, int64_t cost, int64_t patience_ns,
                                   int64_t now_ns, struct weir_verdict *v);
 
+/* Takes `cost` without asking, as weir_charge does. */
+WEIR_API int weir_limiter_charge(struct weir_limiter *limiter, int64_t cost,
+                                 struct weir_verdict *v);
+WEIR_API int weir_limiter_charge_at(struct weir_limiter *limiter, int64_t cost, int64_t now_ns,
+                                    struct weir_verdict *v);
+
 /* Gives back up to `cost` of what was charged. *back, unless NULL, receives the amount. */
 WEIR_API int weir_limiter_refund(struct weir_limiter *limiter, int64_t cost, int64_t *back);
 WEIR_API int weir_limiter_refund_at(struct weir_limiter *limiter, int64_t cost, int64_t now_ns,
@@ -536,6 +542,15 @@ WEIR_API int weir_peek(struct weir *w, const struct weir_request *rq, struct wei
 WEIR_API int weir_peek_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           struct weir_verdict *v);
 
+/* Takes `cost` from the key without asking, for a cost that is known only afterwards (bytes sent,
+ * tokens used, a login that failed): buckets may then owe more than their burst, windows fill up
+ * (limits.md, charge). rq->patience_ns is ignored. *v says how the key stands after it, as a peek
+ * with cost 0: allowed, unless the charge was not counted because the key is on the deny list
+ * (LISTED) or the store has no place for it (FULL). WEIR_EGUARD: the limit has a guard. */
+WEIR_API int weir_charge(struct weir *w, const struct weir_request *rq, struct weir_verdict *v);
+WEIR_API int weir_charge_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
+                            struct weir_verdict *v);
+
 /* Decides n requests one by one, in order: v[i] answers rq[i]. This is much faster than n calls,
  * because the memory accesses overlap; 16 to 64 at a time is a good number. If one request is
  * malformed (WEIR_EINVAL), none is decided and v is untouched. After any other error some requests
@@ -567,7 +582,7 @@ struct weir_reservation {
     int n;          /* 0 once it is cancelled, or if it was refused */
     struct {
         struct weir_policy *policy;
-        uint64_t scope, fingerprint, key;
+        uint64_t scope, fingerprint, key, found;
         int64_t cost, act_ns;
         uint32_t index, resets;
     } term[WEIR_TERMS_MAX];
@@ -733,7 +748,7 @@ struct weir_ticket {
     int n; /* guards still to exit; 0 once the ticket was exited, or if the entry was refused */
     struct {
         struct weir_policy *policy;
-        uint64_t scope, fingerprint, key, epoch;
+        uint64_t scope, fingerprint, key, found, epoch;
         int64_t cost;
         uint32_t index;
     } term[WEIR_TERMS_MAX];
@@ -823,31 +838,94 @@ WEIR_API void weir_signals_get(struct weir *w, struct weir_signals *signals);
 /* ---- Lists and overrides: keys with their own rules ---------------------------------------- */
 
 /* Keys on the deny list are refused with LISTED, for ever. Keys on the allow list pass every term
- * but `system`, uncounted. A key on both is denied. Setting a list replaces it as a whole, at once,
- * while other threads decide; n = 0 empties it. A list has at most a million keys, and keeps 8
- * bytes for each. Lists apply to every kind of decision, and to this process only: another process
- * that shares the file has its own lists. */
+ * but `system`, uncounted. A key on both is denied. Lists apply to every kind of decision, and to
+ * this process only: another process that shares the file has its own lists.
+ *
+ * An entry is a key; or an address or a network (192.0.2.7, 10.0.0.0/8, 2001:db8::/32), which has
+ * every key that is an address in it, in any spelling, or a network in it (2001:db8:1:2::/64). Bits
+ * behind the length of a network are ignored. A list has at most a million entries, and keeps 8 to
+ * 24 bytes for each, not its text. */
 enum weir_list { WEIR_LIST_DENY, WEIR_LIST_ALLOW };
 #define WEIR_LIST_MOST 1000000
 
+/* Replaces the list as a whole, at once, while other threads decide; n = 0 empties it. */
 WEIR_API int weir_list_set(struct weir *w, struct weir_policy *policy, enum weir_list which,
-                           const struct weir_bytes *keys, size_t n);
+                           const struct weir_bytes *entries, size_t n);
+/* Adds entries, all or none, or removes them. *changed (unless NULL): how many were not, or were,
+ * on the list. One entry is added to a long list without copying it, but for when it grows. */
+WEIR_API int weir_list_add(struct weir *w, struct weir_policy *policy, enum weir_list which,
+                           const struct weir_bytes *entries, size_t n, size_t *changed);
+WEIR_API int weir_list_remove(struct weir *w, struct weir_policy *policy, enum weir_list which,
+                              const struct weir_bytes *entries, size_t n, size_t *changed);
+/* Whether the key is on the list: 1 or 0; or an error. */
+WEIR_API int weir_list_has(struct weir *w, struct weir_policy *policy, enum weir_list which,
+                           const void *key, size_t key_len);
 
 /* Sets an override: a key's own limit, in place of the policy's ("this customer gets ten times as
  * much"). It must have the algorithms of the policy's limit, in the same order, and states of the
- * same size. It may change a rate, burst, queue, threshold or number of permits. It may not change
- * what sizes a state: the count of a sliding-log or of a concurrency with a lease, slots, buckets,
- * or a window of calls. Nor may it change `system`, which has one state for all keys. The key keeps
- * its state, as in a live change of the policy (limits.md). A NULL limit removes the override. A
- * policy has at most 4096 overrides; like lists, they apply to this process only. While the
- * policy's own limit has another shape, the override is not in force. */
-#define WEIR_OVERRIDES_MOST 4096
+ * same layout. It may change the rate of a bucket, the count of a window, a burst, queue, threshold
+ * or number of permits. It may not change what sizes a state (the count of a sliding-log or of a
+ * concurrency with a lease, slots, buckets) or what it is measured in (the period, tz and align of
+ * a window, a lease, the window of a breaker, max-burst, warmup). Nor may it change `system`, which
+ * has one state for all keys. The key keeps its state, as in a live change of the policy
+ * (limits.md). A NULL limit removes the override. While the policy's own limit has another shape,
+ * the override is not in force. Like lists, overrides apply to this process only.
+ *
+ * A policy has at most 250,000 overrides, of about 40 bytes and the key each. Setting one copies no
+ * other; the table doubles now and then. */
+#define WEIR_OVERRIDES_MOST 250000
 
 WEIR_API int weir_override_set(struct weir *w, struct weir_policy *policy, const void *key,
                                size_t key_len, const char *limit, struct weir_diag *why);
 WEIR_API int weir_override_set_at(struct weir *w, struct weir_policy *policy, const void *key,
                                   size_t key_len, const char *limit, int64_t now_ns,
                                   struct weir_diag *why);
+
+/* One of several overrides: of a key or, if `prefix` is not 0, of all keys that begin with it. An
+ * override of the key itself wins; among prefixes the longest wins. The prefixes of a policy have
+ * at most 8 different lengths: a decision tries each. A key under a prefix is converted when it is
+ * used next, to one part in 16,384 if other numbers than the policy's have judged it before. */
+#define WEIR_PREFIX_LENGTHS 8
+
+struct weir_override {
+    const void *key;
+    size_t key_len;
+    int prefix;
+    const char *limit; /* NULL: the override is removed */
+};
+
+/* Sets or removes n overrides, all or none, at once while other threads decide. If `replace` is not
+ * 0, all others are removed. After an error, *which (unless NULL) is the index of the override that
+ * *why is about, or n. WEIR_EINVAL: another shape; WEIR_EFULL: too many, or a ninth length. */
+WEIR_API int weir_overrides_set(struct weir *w, struct weir_policy *policy,
+                                const struct weir_override *overrides, size_t n, int replace,
+                                size_t *which, struct weir_diag *why);
+WEIR_API int weir_overrides_set_at(struct weir *w, struct weir_policy *policy,
+                                   const struct weir_override *overrides, size_t n, int replace,
+                                   int64_t now_ns, size_t *which, struct weir_diag *why);
+
+/* The override of exactly this key, or prefix. Returns 1 and fills *limit, or 0: there is none; or
+ * an error. */
+WEIR_API int weir_override_get(struct weir *w, struct weir_policy *policy, const void *key,
+                               size_t key_len, int prefix, struct weir_limit *limit);
+
+/* Calls `each` for some overrides (up to WEIR_OVERRIDES_PAGE) from *cursor on, which is 0 at first,
+ * and moves it: 0 again, once all were listed. Those that are there all the time are listed once.
+ * `each` must not call the engine, and keeps no pointer. Returns how many there were. */
+#define WEIR_OVERRIDES_PAGE 64
+typedef void weir_override_fn(void *arg, const struct weir_override *override);
+
+WEIR_API size_t weir_overrides_list(struct weir *w, struct weir_policy *policy, uint64_t *cursor,
+                                    weir_override_fn *each, void *arg);
+
+/* How many overrides a policy has, how many of them are of prefixes, how many entries its lists
+ * have, and the memory of all of it. */
+struct weir_overrides_stats {
+    uint64_t overrides, prefixes, denied, allowed, bytes;
+};
+
+WEIR_API void weir_overrides_stats(struct weir *w, struct weir_policy *policy,
+                                   struct weir_overrides_stats *stats);
 
 /* ---- Pools --------------------------------------------------------------------------------- */
 

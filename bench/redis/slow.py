@@ -114,7 +114,7 @@ def set_limit(port, i):
 
 def leaves(port):
     c = Client(port)
-    c.send(b"".join(encode("WEIR.TAKE", "paced", "p", "RESERVE", "1h", "AS", f"r{i}")
+    c.send(b"".join(encode("WEIR.TAKE", "paced", "p", "PATIENCE", "1h", "AS", f"r{i}")
                     for i in range(500)))
     c.read((b"*6\r\n", 500))
     c.socket.close()

@@ -121,25 +121,29 @@ struct weir__meter {
     int64_t changed_ns;              /* when this version began                                  */
     int64_t changed_edge_ns;         /* align=clock: the end of the window that holds changed_ns */
     const struct weir__meter *older; /* the version before, or NULL                              */
+    const struct weir__meter *of;    /* an override's: the meter of its limit; else NULL         */
 
-    uint64_t per_period;       /* (2^64 - 1) / period, for weir__due_events                      */
-    struct weir__span step;    /* T: what one event takes                                        */
-    struct weir__span full;    /* what may be owed at once: burst, capacity, 1 + slack, max-burst*/
-    struct weir__span delay;   /* leaky-bucket: what may be owed before delays begin             */
-    struct weir__span backlog; /* pacer: full and the queue                                      */
-    struct weir__due zero;     /* the due time that the zero state stands for                    */
+    uint64_t per_period;    /* (2^64 - 1) / period, for weir__due_events                      */
+    struct weir__span step; /* T: what one event takes                                        */
+    struct weir__span full; /* what may be owed at once: burst, capacity, 1 + slack, max-burst*/
+    struct weir__due zero;  /* the due time that the zero state stands for                    */
     /* most_ns: the most that a bucket owes right after a charge, unless it is marked. A bucket that
      * owes more than step_ns, more than any stale clock explains, has met a clock that stepped
      * back. INT64_MAX: there is no such bound (due.h). */
     int64_t most_ns, step_ns;
     uint64_t mark; /* the bit of the word that marks it; or 0 */
 
-    int64_t slot_ns; /* sliding-window, sliding-counter */
-
-    struct { /* smooth-warmup; see smooth_warmup.c */
-        weir__u128 gain, price, max, threshold;
-        int64_t curve_num, curve_den;
-    } warm;
+    union { /* numbers that only some algorithms have, each in its own file */
+        struct {
+            struct weir__span delay;   /* leaky-bucket: what may be owed before delays begin */
+            struct weir__span backlog; /* pacer: full and the queue */
+            int64_t slot_ns; /* sliding-window, sliding-counter, guards: the length of a slot */
+        };
+        struct { /* smooth-warmup; see smooth_warmup.c */
+            weir__u128 gain, price, max, threshold;
+            int64_t curve_num, curve_den;
+        } warm;
+    };
 };
 
 /* Where the buckets of due.h differ. The judge decides by *d and, if it charges, moves it (cost >
@@ -188,6 +192,10 @@ struct weir__algo {
                  struct weir_verdict *v);
     void (*peek)(const struct weir__meter *m, const struct weir__state *s,
                  const struct weir__attempt *a, struct weir_verdict *v);
+    /* Takes the attempt's cost (above 0) without asking, and gives no answer. NULL: as a take that
+     * counts what it denies, which is right for windows: they fill up. */
+    void (*charge)(const struct weir__meter *m, struct weir__state *s,
+                   const struct weir__attempt *a);
     /* How long until the attempt would be granted if it were counted now; 0 if it would be granted
      * at once even then. For states too large to be tried on a copy (decide.c); else NULL. */
     int64_t (*again)(const struct weir__meter *m, const struct weir__state *s,
@@ -251,6 +259,17 @@ void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
 void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *term,
                               int64_t created_ns);
 
+/* A key's own numbers, in place of those of the limit `of`, which must outlive it: an override, or
+ * numbers that come with a request. Its states say that they are not of the limit's version and, if
+ * they are buckets, at which rate they were written (rate.c); a state of the limit, or of other
+ * numbers, is carried over when it is touched. */
+void weir__meter_init_own(struct weir__meter *m, const struct weir_term *term,
+                          const struct weir__meter *of);
+/* Whether a key can have its own numbers in place of those of the limit: states of both have one
+ * layout, and are measured in the same windows. NULL: it can; else the name of what differs: an
+ * option, "period", "algorithm", or "" for the layout. */
+const char *weir__meter_misfit(const struct weir__meter *own, const struct weir__meter *of);
+
 /* The part of a meter that does not follow from its term and its older version: enough to make the
  * meter again in another process. */
 struct weir__past {
@@ -280,6 +299,8 @@ int64_t weir__term_patience(const struct weir_term *t);
 
 /* Rewrites a touched state of another version as this version would have written it. */
 void weir__meter_bring_up(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
+/* The same for a key's own numbers, or for a state that a key's own numbers wrote. */
+void weir__meter_bring_up_own(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
 /* The same for a meter by rate. */
 void weir__meter_bring_up_by_rate(const struct weir__meter *m, struct weir__state *s,
                                   int64_t now_ns);
@@ -319,6 +340,10 @@ static inline void weir__meter_take(const struct weir__meter *m, struct weir__st
 /* The answer that take would give. Converts the state to the meter's version; charges nothing. */
 void weir__meter_peek(const struct weir__meter *m, struct weir__state *s,
                       const struct weir__attempt *a, struct weir_verdict *v);
+/* Takes the cost without asking, for what is known only afterwards; the patience is ignored. The
+ * answer is that of a peek with cost 0 after it. Rates only. */
+void weir__meter_charge(const struct weir__meter *m, struct weir__state *s,
+                        const struct weir__attempt *a, struct weir_verdict *v);
 int64_t weir__meter_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
                            int64_t now_ns);
 int64_t weir__meter_cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
@@ -376,6 +401,12 @@ void weir__meter_view(const struct weir__meter *m, struct weir__state *s, int64_
     case WEIR_AIMD:     \
     case WEIR_ADAPTIVE_RATE
 
+/* The meter by which the overflow cells of a meter's keys are kept. */
+static inline const struct weir__meter *weir__meter_of_cells(const struct weir__meter *m)
+{
+    return m->of ? m->of : m;
+}
+
 static inline bool weir__meter_guards(const struct weir__meter *m)
 {
     return m->term.algorithm >= WEIR_FIRST_GUARD;
@@ -402,6 +433,8 @@ struct weir__part {
 /* All or nothing over n parts. */
 void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict *v);
 void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict *v);
+/* Charges all n parts without asking; the answer is that of a peek with cost 0 after it. */
+void weir__decide_charge(const struct weir__part *part, int n, struct weir_verdict *v);
 
 /* ---- For the algorithms themselves --------------------------------------------------------- */
 

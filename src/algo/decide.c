@@ -208,3 +208,14 @@ void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict
             *part[i].verdict = one;
     }
 }
+
+void weir__decide_charge(const struct weir__part *part, int n, struct weir_verdict *v)
+{
+    *v = NOTHING_YET;
+    for (int i = 0; i < n; i++) {
+        struct weir_verdict one;
+
+        weir__meter_charge(part[i].meter, part[i].state, &part[i].attempt, &one);
+        decide_merge(v, &one, &part[i], i);
+    }
+}

@@ -210,6 +210,45 @@ struct weir__due weir__due_fill(const struct weir__meter *m, struct weir__due d,
     return weir__due_after(charged, d) ? charged : d;
 }
 
+/* D after a charge: never further ahead than 2^62 ns, unless it was already. */
+static struct weir__due due_charged(const struct weir__meter *m, struct weir__due d, int64_t cost,
+                                    int64_t now_ns)
+{
+    const struct weir__due base = weir__due_base(d, now_ns);
+    const struct weir__due last = weir__due_at(weir__add_sat(now_ns, WEIR__SPAN_MAX));
+    struct weir__due after = weir__due_add(m, base, weir__due_price(m, cost));
+
+    if (weir__due_after(after, last) || after.ns == INT64_MAX) /* and what rounding added is lost */
+        after = last;
+    after.blurred = base.blurred;
+    return weir__due_after(after, base) ? after : base;
+}
+
+/* A key whose clock has stepped back is charged as by a grant: both due times move; once the clock
+ * has caught up, D alone. The second may then be further ahead than M, for M bounds what is asked
+ * for and this was not. */
+void weir__due_charge(const struct weir__meter *m, struct weir__state *s,
+                      const struct weir__attempt *a)
+{
+    const struct weir__due before = weir__due_load(m, s);
+    struct weir__due after = before.behind_ns > 0 ? weir__due_at(before.ns) : before;
+    const struct weir__due low = due_for(m, before, a->now_ns);
+
+    if (low.ns == before.ns) {
+        after = due_charged(m, after, a->cost, a->now_ns);
+        after.reserved = after.ns - a->now_ns > m->most_ns;
+    } else {
+        const struct weir__due base = weir__due_base(low, a->now_ns);
+        const struct weir__due lower = due_charged(m, low, a->cost, a->now_ns);
+
+        after.ns = weir__due_add(m, after, weir__due_between(m, lower, base)).ns;
+        after.behind_ns = after.ns > lower.ns ? due_cut(after.ns - lower.ns) : 0;
+        after.blurred = after.behind_ns == 0;
+    }
+    if (weir__due_after(after, before) || after.behind_ns != before.behind_ns)
+        weir__due_store(m, s, after);
+}
+
 int64_t weir__due_lower(const struct weir__meter *m, struct weir__due *d, int64_t n,
                         struct weir__due floor)
 {

@@ -267,6 +267,10 @@ int64_t weir__wait_forever(const struct weir_term *t);
 struct weir__due weir__due_fill(const struct weir__meter *m, struct weir__due d, int64_t cost,
                                 int64_t now_ns);
 
+/* The rows' charge: D moves as by a grant, however much is owed then, up to 2^62 ns ahead. */
+void weir__due_charge(const struct weir__meter *m, struct weir__state *s,
+                      const struct weir__attempt *a);
+
 int64_t weir__due_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
                          int64_t now_ns);
 int64_t weir__due_cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,

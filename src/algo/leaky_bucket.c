@@ -136,6 +136,7 @@ const struct weir__algo weir__leaky_bucket = {
     .default_patience = leaky_bucket_patience,
     .take = leaky_bucket_take,
     .peek = weir__due_peek,
+    .charge = weir__due_charge,
     .refund = weir__due_refund,
     .cancel = leaky_bucket_cancel,
     .change = weir__due_change,

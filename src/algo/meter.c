@@ -10,10 +10,14 @@
  *   (3) A state is carried over only if every version since it was written was of the same
  *       algorithm and layout. If its own version is no longer kept, it is read as the oldest kept
  *       one's.
- *   (4) A state of another algorithm or layout starts fresh, if the version that wrote it is kept
+ *   (4) A key may have its own numbers for a while (weir__meter_init_own). Its states then carry no
+ *       version; they are carried over, there and back, when they are touched (rate.c).
+ *   (5) A state of another algorithm or layout starts fresh, if the version that wrote it is kept
  *       and says so. A state of an unknown version is forgiven nothing: it owes its whole limit.
  */
 #include "algo/algo.h"
+
+#include <string.h>
 
 static const struct weir__algo *const ALGORITHMS[] = {
     [WEIR_FIXED_WINDOW] = &weir__fixed_window,
@@ -114,6 +118,38 @@ bool weir__meter_keeps(const struct weir__meter *m)
     return o != NULL && o->algo == m->algo && o->shape == m->shape;
 }
 
+/* Whether the states of both are measured in the same windows. */
+static const char *meter_other_window(const struct weir_term *a, const struct weir_term *b)
+{
+    if (a->period_ns != b->period_ns || a->calendar != b->calendar)
+        return "period";
+    if (a->align != b->align)
+        return "align";
+    if (a->anchor_s != b->anchor_s)
+        return "anchor";
+    return memcmp(a->tz, b->tz, sizeof a->tz) != 0 ? "tz" : NULL;
+}
+
+const char *weir__meter_misfit(const struct weir__meter *own, const struct weir__meter *of)
+{
+    const struct weir_term *a = &own->term, *b = &of->term;
+
+    if (own->algo != of->algo)
+        return "algorithm";
+    if (own->shape != of->shape || weir__meter_state_size(own) != weir__meter_state_size(of))
+        return "";
+    if (a->lease_ns != b->lease_ns)
+        return "lease";
+    if (a->window_ns != b->window_ns || a->window_calls != b->window_calls)
+        return "window";
+    if (a->max_burst_ns != b->max_burst_ns)
+        return "max-burst";
+    if (a->warmup_ns != b->warmup_ns || a->cold_milli != b->cold_milli)
+        return "warmup";
+    /* The rate of a bucket is in its states. Other states are counted by the period. */
+    return own->algo->judge || own->algo == &weir__smooth_warmup ? NULL : meter_other_window(a, b);
+}
+
 size_t weir__meter_state_size(const struct weir__meter *m)
 {
     return m->algo->state_size ? m->algo->state_size(m) : m->algo->state_bytes;
@@ -164,6 +200,8 @@ void weir__meter_bring_up(const struct weir__meter *m, struct weir__state *s, in
 {
     if (s->fresh_ns < 0) /* no verb writes that: there is nothing to carry over */
         weir__state_reset(s);
+    else if (m->of || (weir__state_version(s) & ~m->version & WEIR__VERSION_RATE))
+        weir__meter_bring_up_own(m, s, now_ns);
     else if (m->version & WEIR__VERSION_RATE)
         weir__meter_bring_up_by_rate(m, s, now_ns);
     else if (meter_carries_over(m, s))
@@ -183,6 +221,25 @@ void weir__meter_peek(const struct weir__meter *m, struct weir__state *s,
     v->which = -1;
     v->shadow = v->term = 0;
     m->algo->peek(m, s, a, v);
+}
+
+void weir__meter_charge(const struct weir__meter *m, struct weir__state *s,
+                        const struct weir__attempt *a, struct weir_verdict *v)
+{
+    struct weir__attempt nothing = *a;
+
+    assert(!weir__meter_guards(m));
+    weir__meter_touch(m, s, a->now_ns);
+    if (a->cost > 0 && m->algo->charge) {
+        m->algo->charge(m, s, a);
+    } else if (a->cost > 0) {
+        struct weir__meter counting = *m;
+
+        counting.term.count_denied = true;
+        m->algo->take(&counting, s, a, v);
+    }
+    nothing.cost = nothing.patience_ns = 0;
+    weir__meter_peek(m, s, &nothing, v);
 }
 
 int64_t weir__meter_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,

@@ -56,6 +56,7 @@ const struct weir__algo weir__min_interval = {
     .state_bytes = sizeof(struct weir__state),
     .take = min_interval_take,
     .peek = weir__due_peek,
+    .charge = weir__due_charge,
     .refund = weir__due_refund,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,

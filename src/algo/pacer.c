@@ -108,6 +108,7 @@ const struct weir__algo weir__pacer = {
     .default_patience = weir__wait_forever,
     .take = pacer_take,
     .peek = weir__due_peek,
+    .charge = weir__due_charge,
     .refund = weir__due_refund,
     .cancel = weir__due_cancel,
     .change = weir__due_change,

@@ -32,11 +32,11 @@
 
 static int bit_length(weir__u128 x)
 {
-    int n = 0;
+    const uint64_t high = (uint64_t)(x >> 64), low = (uint64_t)x;
 
-    for (; x != 0; x >>= 1)
-        n++;
-    return n;
+    if (high != 0)
+        return 128 - __builtin_clzll(high);
+    return low == 0 ? 0 : 64 - __builtin_clzll(low);
 }
 
 static uint32_t rate_code(const struct weir_term *t)
@@ -98,4 +98,79 @@ void weir__meter_bring_up_by_rate(const struct weir__meter *m, struct weir__stat
     to.changed_ns = now_ns;
     weir__due_change(&from, &to, s);
     s->word &= WEIR__VERSION_MASK; /* likewise: it is in parts of the code's count, not ours */
+}
+
+/* ---- A key's own numbers, in place of a limit's --------------------------------------------- */
+
+/* The buckets of due.h say their rate. Other states are of the code 2^22: what they count does not
+ * depend on the numbers that may differ (weir__meter_misfit). */
+static uint32_t own_code(const struct weir__meter *m)
+{
+    return m->algo->judge ? rate_code(&m->term) : WEIR__VERSION_RATE;
+}
+
+void weir__meter_init_own(struct weir__meter *m, const struct weir_term *term,
+                          const struct weir__meter *of)
+{
+    weir__meter_init(m, term, of->created_ns);
+    m->version = m->since = own_code(m);
+    m->of = of;
+    /* As above: a state may owe the burst of other numbers. */
+    m->most_ns = m->step_ns = INT64_MAX;
+    m->mark = 0;
+}
+
+/* The numbers that wrote a state of that code, as far as the code says. */
+static void own_of_code(const struct weir__meter *like, uint32_t code, struct weir__meter *m)
+{
+    *m = *like;
+    m->version = code;
+    m->mark = 0;
+    m->most_ns = m->step_ns = INT64_MAX;
+    if (!m->algo->judge || code == WEIR__VERSION_RATE || !rate_is_code(code))
+        return;
+    rate_of_code(code, &m->term);
+    if (m->algo != &weir__smooth_bursty)
+        m->full = (struct weir__span){0};
+}
+
+/* The states of windows and logs are the same under other numbers. */
+static bool own_is_same_state(const struct weir__meter *m)
+{
+    return m->algo->family == WEIR__FAMILY_WINDOW || m->algo->family == WEIR__FAMILY_LOG;
+}
+
+static void own_change(const struct weir__meter *from, const struct weir__meter *to,
+                       struct weir__state *s)
+{
+    const bool bucket = to->algo->judge != NULL;
+
+    if (own_is_same_state(to))
+        return;
+    /* What rounding to a nanosecond added is in parts of a count that the other does not have. */
+    if (bucket && (from->version & WEIR__VERSION_RATE))
+        s->word &= WEIR__VERSION_MASK | WEIR__STATE_FLAG;
+    to->algo->change(from, to, s);
+    if (bucket && (to->version & WEIR__VERSION_RATE))
+        s->word &= WEIR__VERSION_MASK | WEIR__STATE_FLAG;
+}
+
+void weir__meter_bring_up_own(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
+{
+    struct weir__meter from, to;
+
+    if (weir__state_version(s) & WEIR__VERSION_RATE) {
+        own_of_code(m, weir__state_version(s), &from);
+    } else {
+        if (weir__state_version(s) != m->of->version)
+            weir__meter_bring_up(m->of, s, now_ns);
+        from = *m->of;
+    }
+    if (s->fresh_ns == 0)
+        return;
+    to = *m;
+    if (m->version & WEIR__VERSION_RATE) /* both ways by the code, so that nothing drifts */
+        own_of_code(m, m->version, &to);
+    to.changed_ns = now_ns;
+    own_change(&from, &to, s);
 }

@@ -158,6 +158,7 @@ const struct weir__algo weir__smooth_bursty = {
     .default_patience = weir__wait_forever,
     .take = smooth_bursty_take,
     .peek = weir__due_peek,
+    .charge = weir__due_charge,
     .refund = weir__due_refund,
     .change = smooth_bursty_change,
     .change_zero = smooth_bursty_change_zero,

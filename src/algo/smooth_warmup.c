@@ -221,6 +221,22 @@ static void smooth_warmup_peek(const struct weir__meter *m, const struct weir__s
     (void)smooth_warmup_decide(m, smooth_warmup_load(m, s, a->now_ns), a, v);
 }
 
+/* The bill is as for a grant, but ends 2^62 ns ahead, or where the store can still fill before the
+ * end of time. */
+static void smooth_warmup_charge(const struct weir__meter *m, struct weir__state *s,
+                                 const struct weir__attempt *a)
+{
+    const struct weir__warmth before = smooth_warmup_load(m, s, a->now_ns);
+    const int64_t last =
+        weir__min(weir__add_sat(a->now_ns, WEIR__SPAN_MAX), INT64_MAX - m->term.warmup_ns - 1);
+    struct weir__warmth after = smooth_warmup_charged(m, before, a->cost);
+
+    if (weir__due_after(after.next, weir__due_at(last)))
+        after.next =
+            weir__due_after(before.next, weir__due_at(last)) ? before.next : weir__due_at(last);
+    smooth_warmup_store(m, s, &after);
+}
+
 /* Refunds at the stable rate: the cost of warming up is not given back. */
 static int64_t smooth_warmup_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
                                     int64_t now_ns)
@@ -303,6 +319,7 @@ const struct weir__algo weir__smooth_warmup = {
     .default_patience = weir__wait_forever,
     .take = smooth_warmup_take,
     .peek = smooth_warmup_peek,
+    .charge = smooth_warmup_charge,
     .refund = smooth_warmup_refund,
     .change = smooth_warmup_change,
     .join = smooth_warmup_join,

@@ -114,6 +114,7 @@ const struct weir__algo weir__token_bucket = {
     .state_bytes = sizeof(struct weir__state),
     .take = token_bucket_take,
     .peek = weir__due_peek,
+    .charge = weir__due_charge,
     .refund = weir__due_refund,
     .cancel = weir__due_cancel,
     .change = weir__due_change,

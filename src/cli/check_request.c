@@ -149,7 +149,7 @@ static void words_others(struct rules_request *q, const struct rules_matches *m)
         (void)printf("  and %zu more\n", others - shown);
 }
 
-static void check_print_words(struct rules_request *q, const struct rules_matches *m)
+static void request_print_words(struct rules_request *q, const struct rules_matches *m)
 {
     size_t limits = 0;
 
@@ -164,12 +164,13 @@ static void check_print_words(struct rules_request *q, const struct rules_matche
 
 /* ---- As JSON --------------------------------------------------------------------------------- */
 
-static void put_stdout(void *to, const char *at, size_t len)
+static void request_print_piece(void *to, const char *at, size_t len)
 {
     (void)fwrite(at, 1, len, to);
 }
 
-static void json_limit(struct weir__json *j, struct rules_request *q, uint32_t rule, size_t i)
+static void request_json_limit(struct weir__json *j, struct rules_request *q, uint32_t rule,
+                               size_t i)
 {
     const struct rules_applied a = rules_applied(q->rules, rule, i);
     static char key[RULES_SCRATCH * 4];
@@ -189,8 +190,8 @@ static void json_limit(struct weir__json *j, struct rules_request *q, uint32_t r
     weir__json_close(j, '}');
 }
 
-static void json_rule(struct weir__json *j, struct rules_request *q, uint32_t rule,
-                      struct outcome is)
+static void request_json_rule(struct weir__json *j, struct rules_request *q, uint32_t rule,
+                              struct outcome is)
 {
     char name[RULES_NAME_ROOM];
 
@@ -205,7 +206,7 @@ static void json_rule(struct weir__json *j, struct rules_request *q, uint32_t ru
         weir__json_key(j, "limits");
         weir__json_open(j, '[');
         for (size_t i = 0; i < rules_applies(q->rules, rule); i++)
-            json_limit(j, q, rule, i);
+            request_json_limit(j, q, rule, i);
         weir__json_close(j, ']');
     } else {
         weir__json_key(j, "why");
@@ -214,9 +215,9 @@ static void json_rule(struct weir__json *j, struct rules_request *q, uint32_t ru
     weir__json_close(j, '}');
 }
 
-static void check_print_json(struct rules_request *q, const struct rules_matches *m)
+static void request_print_json(struct rules_request *q, const struct rules_matches *m)
 {
-    struct weir__json j = {.put = put_stdout, .to = stdout};
+    struct weir__json j = {.put = request_put, .to = stdout};
     const uint32_t final = final_of(q->rules, m);
 
     weir__json_open(&j, '{');
@@ -225,7 +226,7 @@ static void check_print_json(struct rules_request *q, const struct rules_matches
     for (uint32_t rule = 0; rule < rules_count(q->rules); rule++) {
         char why[RULES_WHY_ROOM];
 
-        json_rule(&j, q, rule, outcome_of(q, rule, final, why));
+        request_json_rule(&j, q, rule, outcome_of(q, rule, final, why));
     }
     weir__json_close(&j, ']');
     weir__json_close(&j, '}');
@@ -247,8 +248,8 @@ int check_request(const struct check_options *o, const struct serve_options *fil
         return EXIT_USAGE;
     rules_match(&q, &m);
     if (o->json)
-        check_print_json(&q, &m);
+        request_print_json(&q, &m);
     else
-        check_print_words(&q, &m);
+        request_print_words(&q, &m);
     return EXIT_DONE;
 }

@@ -12,7 +12,8 @@ static const struct option *options[OPTIONS_MAX];
 /* Options that a file does not have, or has in a form of its own. */
 static bool is_no_key(const char *option)
 {
-    static const char *const NONE[] = {"--config", "--clock", "--limit", "--listen", "--store"};
+    static const char *const NONE[] = {"--config",       "--clock",          "--limit", "--listen",
+                                       "--admin-listen", "--metrics-listen", "--store"};
 
     for (size_t i = 0; i < sizeof NONE / sizeof NONE[0]; i++)
         if (strcmp(option, NONE[i]) == 0)

@@ -38,9 +38,10 @@ static const struct command ROOT = {
     "",
     "rate limiting for programs and fleets",
     "COMMAND [ARGUMENT...]",
-    .parts = (const struct command *const[]){&SIM_COMMAND, &REPLAY_COMMAND, &EXPLAIN_COMMAND,
-                                             &SERVE_COMMAND, &CHECK_COMMAND, &TAKE_COMMAND,
-                                             &STORE_COMMAND, &VERSION_COMMAND, &HELP_COMMAND, NULL},
+    .parts = (const struct command *const[]){&SIM_COMMAND, &REPLAY_COMMAND, &ADVISE_COMMAND,
+                                             &EXPLAIN_COMMAND, &SERVE_COMMAND, &CHECK_COMMAND,
+                                             &TAKE_COMMAND, &STORE_COMMAND, &VERSION_COMMAND,
+                                             &HELP_COMMAND, NULL},
     .about =
         TEXTS("weir COMMAND --help describes a command. A limit is a line of text:",
               "  100/s                                              a token bucket; bursts of 100\n"

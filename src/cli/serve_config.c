@@ -93,6 +93,21 @@ static void listener_option(struct serve_reading *r, const struct config_listene
     *first = value;
 }
 
+static enum serve_role read_listener_role(struct serve_reading *r, const struct config_text *role)
+{
+    static const char *const WORDS[] = {
+        [ROLE_CLIENTS] = "clients", [ROLE_ADMIN] = "admin", [ROLE_METRICS] = "metrics"};
+    char word[64];
+
+    for (int i = ROLE_CLIENTS; role->text && i <= ROLE_METRICS; i++)
+        if (strcmp(role->text, WORDS[i]) == 0)
+            return (enum serve_role)i;
+    if (role->text)
+        config_blame(r->config, role->at, 0, "role %s: expected clients, admin or metrics",
+                     serve_quoted(word, role->text));
+    return ROLE_ANY;
+}
+
 static void read_listeners(struct serve_reading *r)
 {
     const struct config_text *mode = NULL, *group = NULL;
@@ -100,6 +115,7 @@ static void read_listeners(struct serve_reading *r)
     size_t n = 0;
 
     for (const struct config_listener *l = r->config->listeners; l; l = l->next) {
+        enum serve_role role;
         char word[64];
 
         if (!listen_address_is_valid(l->address.text))
@@ -111,8 +127,11 @@ static void read_listeners(struct serve_reading *r)
         if (++n == SERVE_LISTENERS_MAX + 1)
             config_blame(r->config, l->address.at, 0, "more than %d listeners",
                          SERVE_LISTENERS_MAX);
-        if (!given && n <= SERVE_LISTENERS_MAX)
+        role = read_listener_role(r, &l->role);
+        if (!given && n <= SERVE_LISTENERS_MAX) {
+            r->options->listen_role[r->options->listens] = role;
             r->options->listen[r->options->listens++] = l->address.text;
+        }
     }
 }
 

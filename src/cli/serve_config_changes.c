@@ -79,12 +79,14 @@ static bool is_same_listener(const struct serve_reading *r, const struct config_
     while (was && strcmp(was->address.text, l->address.text) != 0)
         was = was->next;
     return was && is_same_text(was->mode.text, l->mode.text) &&
-           is_same_text(was->group.text, l->group.text);
+           is_same_text(was->group.text, l->group.text) &&
+           is_same_text(was->role.text, l->role.text);
 }
 
 static void compare_listeners(struct serve_reading *r)
 {
-    if (serve_option_seen(r, "--listen"))
+    if (serve_option_seen(r, "--listen") || serve_option_seen(r, "--admin-listen") ||
+        serve_option_seen(r, "--metrics-listen"))
         return;
     for (const struct config_listener *l = r->config->listeners; l; l = l->next)
         if (!has_listener(r->then_options, l->address.text))
@@ -92,7 +94,7 @@ static void compare_listeners(struct serve_reading *r)
                          l->address.text);
         else if (!is_same_listener(r, l))
             config_blame(r->config, l->address.at, 0,
-                         "'listen' has another socket-mode or socket-group: " RESTART);
+                         "'listen' has another socket-mode, socket-group or role: " RESTART);
     for (size_t i = 0; i < r->then_options->listens; i++)
         if (!has_listener(r->options, r->then_options->listen[i]))
             config_blame(r->config, NULL, 0, "'listen' has no '%s' any more: " RESTART,

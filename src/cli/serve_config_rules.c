@@ -196,7 +196,7 @@ static bool rule_word(struct rules_reading *g, const struct config_text *t, cons
     return false;
 }
 
-static void rule_read(struct rules_reading *g, const struct config_rule *rule)
+static void rules_read_one(struct rules_reading *g, const struct config_rule *rule)
 {
     const bool final = rule_word(g, &rule->final, "final", "false", "true");
     const bool skip = rule_word(g, &rule->missing, "missing", "share", "skip");
@@ -316,7 +316,7 @@ struct rules *serve_read_rules(struct serve_reading *r)
     } else {
         for (const struct config_rule *rule = r->config->rules; rule && !r->exhausted;
              rule = rule->next)
-            rule_read(&g, rule);
+            rules_read_one(&g, rule);
         rules_check(&g);
     }
     if (g.broken || r->exhausted || r->config->mistakes > 0) {

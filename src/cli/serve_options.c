@@ -12,14 +12,31 @@
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static bool serve_add_listen(void *to, char *value, struct weir_diag *why)
+static bool serve_add_listener(struct serve_options *o, const char *value, enum serve_role role,
+                               struct weir_diag *why)
 {
-    struct serve_options *const o = to;
-
-    (void)why;
-    assert(o->listens < SERVE_LISTENERS_MAX);
+    if (o->listens == SERVE_LISTENERS_MAX) {
+        (void)snprintf(why->text, sizeof why->text, "more than %d listeners", SERVE_LISTENERS_MAX);
+        return false;
+    }
+    o->listen_role[o->listens] = role;
     o->listen[o->listens++] = value;
     return true;
+}
+
+static bool serve_add_listen(void *to, char *value, struct weir_diag *why)
+{
+    return serve_add_listener(to, value, ROLE_ANY, why);
+}
+
+static bool serve_add_admin_listen(void *to, char *value, struct weir_diag *why)
+{
+    return serve_add_listener(to, value, ROLE_ADMIN, why);
+}
+
+static bool serve_add_metrics_listen(void *to, char *value, struct weir_diag *why)
+{
+    return serve_add_listener(to, value, ROLE_METRICS, why);
 }
 
 static bool serve_add_host(void *to, char *value, struct weir_diag *why)
@@ -200,6 +217,23 @@ static const struct option OPTIONS[] = {
      .expected = "HOST:PORT, [HOST]:PORT, :PORT or unix:/path", .by_default = "127.0.0.1:7311",
      .help = "address that accepts connections: HOST:PORT, [HOST]:PORT, :PORT (every address of "
              "the machine) or unix:/path; port 0 is any free port"},
+    {"--admin-listen", "ADDRESS", OPTION_OTHER, .set = serve_add_admin_listen,
+     .times = SERVE_LISTENERS_MAX, .expected = "HOST:PORT, [HOST]:PORT, :PORT or unix:/path",
+     .help = "address that accepts connections and is for administration: addresses of --listen "
+             "then refuse what changes limits and keys"},
+    {"--metrics-listen", "ADDRESS", OPTION_OTHER, .set = serve_add_metrics_listen,
+     .times = SERVE_LISTENERS_MAX, .expected = "HOST:PORT, [HOST]:PORT, :PORT or unix:/path",
+     .help = "address that accepts connections and is for watching only; addresses of --listen "
+             "then do not show statistics"},
+    {"--tokens", "FILE", OPTION_TEXT, AT(tokens), .times = 1, .expected = "the path of a file",
+     .completes = COMPLETE_FILE,
+     .help = "file with the tokens of clients, one a line: a name, a token of 16 characters or "
+             "more or sha256: and its hash, scopes (take, admin, metrics or all) and perhaps what "
+             "the client's keys begin with. Without a token a client can do nothing. The daemon "
+             "reads the file again when it changes"},
+    {"--insecure", NULL, OPTION_FLAG, AT(insecure),
+     .help = "accept connections from other machines without tokens; every client may then take "
+             "from limits and change them"},
     {"--socket-mode", "MODE", OPTION_OTHER, .set = serve_set_socket_mode,
      .expected = "permissions in octal, such as 0660",
      .by_default = "what the umask leaves; with --socket-group 0660", .completes = "0660 0600 0666",
@@ -260,6 +294,10 @@ static const struct option OPTIONS[] = {
      .help =
          "part of --max-buffered, --max-delayed and --max-connections that all connections from "
          "one address may use; when given, it also holds on the loopback and on Unix sockets"},
+    {"--token-part", "1/N", OPTION_PART, AT(token_part), .least = 1, .most = 1000000,
+     .expected = "1/N, as in 1/4, or 1 for all of it", .completes = "1/4 1", .by_default = "1/4",
+     .help = "part of --max-buffered, --max-delayed and --max-connections that all connections "
+             "with tokens of one name may use"},
     {"--max-memory", "BYTES", OPTION_BYTES, AT(max_memory), .least = 24 << 20,
      .most = INT64_C(1) << 50, .expected = "24MiB or more", .by_default = "no limit",
      .help = "memory for all stores and connections; a quarter of it, 256MiB at most, is for the "

@@ -18,6 +18,10 @@ const struct config_key CONFIG_FORMS[] = {
      .help = "permissions of the Unix socket, as --socket-mode"},
     {"listen.socket-group", CONFIG_WORDS, .expected = "the name of a group",
      .help = "group of the Unix socket, as --socket-group"},
+    {"listen.role", CONFIG_CHOICE, .words = "clients|admin|metrics",
+     .expected = "clients, admin or metrics", .usual = "what no other listener has the role for",
+     .help = "what the listener is for. admin: everything, as --admin-listen; metrics: watching "
+             "only, as --metrics-listen; clients: not administration"},
     {"store", CONFIG_WORDS, .expected = STORE_EXPECTED ", or a name in stores", .usual = "memory",
      .help = "the daemon's own store: a URL as for --store, or a name in stores"},
     {"stores", CONFIG_FORM, .expected = "names of stores, each with its URL",

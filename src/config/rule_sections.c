@@ -114,8 +114,8 @@ static void rule_read_key(struct config *c, struct config_rule *rule, const stru
         rule_blame_key(c, key);
 }
 
-static void rule_read(struct config *c, const struct config_node *key,
-                      const struct config_node *value)
+static void config_rule_read(struct config *c, const struct config_node *key,
+                             const struct config_node *value)
 {
     struct config_rule *rule = config_take(c, sizeof *rule);
 
@@ -137,5 +137,5 @@ void config_read_rules(struct config *c, const struct config_node *key,
         return;
     }
     for (const struct config_node *n = value->first; n; n = n->next)
-        rule_read(c, key, n);
+        config_rule_read(c, key, n);
 }

@@ -134,6 +134,7 @@ static void read_listener(struct config *c, const struct config_node *key,
         {"address", &l->address, config_form_expects("listen.address")},
         {"socket-mode", &l->mode, config_form_expects("listen.socket-mode")},
         {"socket-group", &l->group, config_form_expects("listen.socket-group")},
+        {"role", &l->role, config_form_expects("listen.role")},
         {0}};
 
     if (value->kind == CONFIG_MAP) {

@@ -60,7 +60,14 @@ uint64_t weir__policy_scope(struct weir_policy *p, int term);
 /* ---- Decisions ------------------------------------------------------------------------------- */
 
 /* What is asked for one request, or for several at once. */
-enum weir__verb { WEIR__TAKE, WEIR__PEEK, WEIR__TAKE_ALL, WEIR__ENTER, WEIR__ENTER_ALL };
+enum weir__verb {
+    WEIR__TAKE,
+    WEIR__PEEK,
+    WEIR__TAKE_ALL,
+    WEIR__ENTER,
+    WEIR__ENTER_ALL,
+    WEIR__CHARGE /* one request */
+};
 
 /* What one term says about a key, apart from any request. */
 struct weir__term_view {

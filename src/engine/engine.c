@@ -184,7 +184,7 @@ void weir_close(struct weir *w)
         if (w->remote)
             w->remote->ops->forget(w->remote, p);
         weir__revision_close(atomic_load(&p->revision));
-        weir__lists_close(p->lists);
+        weir__overrides_close(p->overrides);
         free(p);
         p = next;
     }

@@ -43,12 +43,12 @@ struct weir_policy {
     uint64_t tag; /* the value of record->tag, which changes only when the policy is forgotten */
     struct weir__store *store;
     struct weir *engine;
-    struct weir__lists *lists; /* under the store's lock; NULL: none */
-    void *remote;              /* what a remote store keeps for it (remote.h); NULL: nothing */
+    struct weir__overrides *overrides; /* set under the store's lock, once; NULL: never any */
+    void *remote; /* what a remote store keeps for it (remote.h); NULL: nothing */
     _Atomic bool guards, needs_load; /* those of the revision, when it was last read */
     struct weir_policy *next, *before;
     struct weir_policy *beside; /* in `here` of the engine */
-    char name[WEIR_NAME_MAX];
+    char name[];                /* with a NUL; that of an anonymous policy is empty */
 };
 
 #define WEIR__WAIT_LISTS 1024
@@ -115,10 +115,9 @@ int weir__revision_number(struct weir__store *s, struct weir__revision *rev);
  * under it. */
 void weir__revision_stretch(const struct weir__revision *rev, int64_t now_ns);
 /* Converts all states that older versions wrote, in places and in cells, to the revision, which has
- * been published; but not the states of keys with an override. Returns 0, or the error with which
- * the owner gave up waiting for a lock. */
-int weir__revision_bring_up(struct weir__store *s, struct weir__revision *rev,
-                            const struct weir__overrides *overrides, int64_t now_ns);
+ * been published; but not those that an override wrote. Returns 0, or the error with which the
+ * owner gave up waiting for a lock. */
+int weir__revision_bring_up(struct weir__store *s, struct weir__revision *rev, int64_t now_ns);
 
 static inline bool weir__request_fits(const struct weir_request *rq)
 {
@@ -225,12 +224,12 @@ int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size
 int weir__decide_all(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
                      struct weir__now at, struct weir__receipt *receipt, struct weir_verdict *v);
 
-/* Makes `next` the revision of the policy, and converts the key's states, written by the terms of
- * `from`, to those of `to`. WEIR__STALE: `now` is no longer in force. */
-int weir__transaction_rewrite(struct weir *w, const struct weir_request *rq,
-                              struct weir__revision *now, struct weir__revision *from,
-                              struct weir__revision *to, struct weir__revision *next,
-                              struct weir__now at);
+/* Locks the request's key under the revision in force and calls `run` with its states, by the index
+ * of the term; NULL: it has none. WEIR__STALE: `now` is no longer in force. Else what `run`
+ * returns. */
+int weir__transaction_hold(struct weir *w, const struct weir_request *rq,
+                           struct weir__revision *now, struct weir__now at,
+                           int (*run)(void *arg, struct weir__state *const *state), void *arg);
 
 static inline bool weir__verb_enters(enum weir__verb verb)
 {
@@ -244,7 +243,7 @@ static inline bool weir__verb_charges(enum weir__verb verb)
 
 static inline bool weir__verb_takes(enum weir__verb verb)
 {
-    return verb == WEIR__TAKE || verb == WEIR__TAKE_ALL;
+    return verb == WEIR__TAKE || verb == WEIR__TAKE_ALL || verb == WEIR__CHARGE;
 }
 
 #endif

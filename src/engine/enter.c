@@ -177,6 +177,7 @@ static int exit_term(struct weir *w, struct weir__owner *owner, const struct wei
     struct weir__target to = {.policy = t->term[i].policy};
     const uint32_t index = t->term[i].index;
     struct weir__revision *by;
+    struct weir__own own;
 
     if (atomic_load_explicit(&w->forgotten, memory_order_acquire) != t->forgotten &&
         !weir__policy_is_here(w, to.policy))
@@ -186,7 +187,9 @@ static int exit_term(struct weir *w, struct weir__owner *owner, const struct wei
         return WEIR__STALE;
     if (index >= (uint32_t)to.revision->n || to.revision->term[index].scope != t->term[i].scope)
         return 0;
-    by = weir__revision_since(to.revision, t->term[i].key, t->term[i].fingerprint, index);
+    weir__own_begin(&own);
+    by = weir__revision_since(to.revision, t->term[i].found, t->term[i].key, t->term[i].fingerprint,
+                              index, &own);
     to.term = weir__term_of(to.revision, by, index);
     l->cost = t->term[i].cost;
     weir__target_prefetch(&to, t->term[i].fingerprint);

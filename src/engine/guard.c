@@ -68,13 +68,15 @@ static int guard_view(struct weir *w, const struct weir_request *rq, int term, i
     struct weir__state none = {0};
     struct weir__revision *by;
     struct weir__key_access at;
+    struct weir__own own;
     int error;
 
     if (!to.revision || !owner)
         return owner ? WEIR__STALE : weir__store_no_owner(w->store);
     if (term >= to.revision->n || !weir__meter_guards(&to.revision->term[term].meter))
         return WEIR_EINVAL;
-    by = weir__revision_for(to.revision, weir__key_hash(w->store, rq));
+    weir__own_begin(&own);
+    by = weir__revision_for(to.revision, rq, weir__key_hash(w->store, rq), &own);
     to.term = weir__term_of(to.revision, by, (uint32_t)term);
     weir__target_prefetch(&to, weir__fingerprint_at(to.term, rq));
     weir__target_probe(&to);

@@ -31,9 +31,9 @@ struct weir__remote_ops {
     void (*created)(struct weir__remote *f, struct weir_policy *p);
     /* No thread uses the policy any more. */
     void (*forget)(struct weir__remote *f, struct weir_policy *p);
-    /* Gives a key of the policy an override; NULL removes it. */
+    /* Gives a key of the policy, or all keys with a prefix, an override; NULL removes it. */
     int (*override)(struct weir__remote *f, struct weir_policy *p, const void *key, size_t key_len,
-                    const struct weir_limit *limit);
+                    bool prefix, const struct weir_limit *limit);
 
     /* As weir__decide_all: all or nothing, any verb; the requests have been checked. */
     int (*decide)(struct weir__remote *f, const struct weir_request *rq, size_t n,

@@ -240,7 +240,7 @@ static void take_note_ticket(const struct weir__target *to, const struct weir_re
     weir__ticket_begin(receipt->ticket, to->policy->engine, attempt->now_ns);
     if (attempt->cost > 0 && v->reason != WEIR_FULL && to->revision->guards)
         weir__ticket_add(receipt->ticket, to->policy, to->term, 0, to->fingerprint,
-                         wait->room > 0 ? weir__key_hash(to->policy->store, rq) : 0, epoch,
+                         wait->room > 0 ? weir__key_hash(to->policy->store, rq) : 0, 0, epoch,
                          attempt->cost);
 }
 
@@ -257,9 +257,10 @@ __attribute__((noinline)) static int take_decide_guard(struct weir *w, struct we
     uint64_t epoch = 0;
     int error;
 
-    if (verb == WEIR__TAKE && to->revision->guards)
+    if (weir__verb_takes(verb) && to->revision->guards)
         return WEIR_EGUARD; /* the guard could never be exited */
-    if (!to->revision->lone || (receipt && receipt->reservation && !to->revision->guards))
+    if (!to->revision->lone || verb == WEIR__CHARGE ||
+        (receipt && receipt->reservation && !to->revision->guards))
         return weir__transaction_decide(w, rq, 1, verb, now, receipt, v);
     weir__target_prefetch(to, weir__fingerprint_at(to->term, rq));
     attempt = weir__term_attempt(to->term, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
@@ -293,7 +294,7 @@ static inline int take_decide_once(struct weir *w, const struct weir_request *rq
     error = find_target(rq, &to);
     if (error)
         return error;
-    if (!to.revision->plain || verb == WEIR__ENTER)
+    if (!to.revision->plain || verb > WEIR__PEEK)
         return take_decide_guard(w, &to, owner, rq, verb, now, receipt, v);
     weir__bucket_prefetch(to.probe.second); /* a single decision can prefetch both */
     weir__target_probe(&to);
@@ -349,6 +350,18 @@ int weir_peek_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
 int weir_peek(struct weir *w, const struct weir_request *rq, struct weir_verdict *v)
 {
     return weir__decide(w, rq, WEIR__PEEK, weir__now_of(w), NULL, v);
+}
+
+/* A charge is a transaction even on one key: it is rarer than takes, and must not slow them. */
+int weir_charge_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
+                   struct weir_verdict *v)
+{
+    return weir__decide(w, rq, WEIR__CHARGE, weir__now_at(now_ns), NULL, v);
+}
+
+int weir_charge(struct weir *w, const struct weir_request *rq, struct weir_verdict *v)
+{
+    return weir__decide(w, rq, WEIR__CHARGE, weir__now_of(w), NULL, v);
 }
 
 /* ---- Batches ------------------------------------------------------------------------------- */
@@ -524,12 +537,13 @@ static bool undo_applies(const struct weir__compiled_term *c, const struct undo 
 
 /* The term that judges the key: that of its override, if it has one. */
 static struct weir__compiled_term *undo_term_of_key(struct weir__revision *rev,
-                                                    const struct weir_request *rq, int term)
+                                                    const struct weir_request *rq, int term,
+                                                    struct weir__own *own)
 {
     struct weir__revision *by = rev;
 
     if (rev->overrides)
-        by = weir__revision_for(rev, weir__key_hash(rq->policy->store, rq));
+        by = weir__revision_for(rev, rq, weir__key_hash(rq->policy->store, rq), own);
     return weir__term_of(rev, by, (uint32_t)term);
 }
 
@@ -546,14 +560,16 @@ static int undo_term(struct weir *w, const struct weir_request *rq, int term, st
         return weir__store_no_owner(w->store);
     do {
         struct weir__target to = {.policy = rq->policy};
+        struct weir__own own;
 
+        weir__own_begin(&own);
         weir__rcu_enter();
         to.revision = weir__policy_revision(rq->policy);
         error = to.revision ? 0 : WEIR__STALE;
         if (to.revision)
             *n = to.revision->n;
         if (to.revision && term < *n) {
-            to.term = undo_term_of_key(to.revision, rq, term);
+            to.term = undo_term_of_key(to.revision, rq, term, &own);
             weir__target_prefetch(&to, weir__fingerprint_at(to.term, rq));
             weir__target_probe(&to);
             if (undo_applies(to.term, g))
@@ -640,7 +656,9 @@ static int undo_cancel_term(struct weir *w, struct weir__owner *owner,
 {
     struct weir__target to = {.policy = r->term[i].policy, .fingerprint = r->term[i].fingerprint};
     const uint32_t index = r->term[i].index;
+    struct weir__own own;
 
+    weir__own_begin(&own);
     g->back = 0;
     to.revision = weir__policy_revision(to.policy);
     if (!to.revision)
@@ -649,8 +667,9 @@ static int undo_cancel_term(struct weir *w, struct weir__owner *owner,
         to.revision->term[index].scope != r->term[i].scope ||
         atomic_load(&to.policy->record->resets) != r->term[i].resets)
         return 0;
-    to.term =
-        &weir__revision_since(to.revision, r->term[i].key, to.fingerprint, index)->term[index];
+    to.term = &weir__revision_since(to.revision, r->term[i].found, r->term[i].key, to.fingerprint,
+                                    index, &own)
+                   ->term[index];
     weir__target_prefetch(&to, to.fingerprint);
     weir__target_probe(&to);
     g->cost = r->term[i].cost;

@@ -40,11 +40,11 @@ static inline bool weir__ticket_is_void(const struct weir_policy *p,
 }
 
 /* Adds a term. `key` is the key's hash if callers may wait for it or if it may have an override;
- * else 0. */
+ * else 0. `found` is the hash of its override, or 0. */
 static inline void weir__ticket_add(struct weir_ticket *t, struct weir_policy *p,
                                     const struct weir__compiled_term *c, uint32_t index,
-                                    uint64_t fingerprint, uint64_t key, uint64_t epoch,
-                                    int64_t cost)
+                                    uint64_t fingerprint, uint64_t key, uint64_t found,
+                                    uint64_t epoch, int64_t cost)
 {
     const int i = t->n++;
 
@@ -52,6 +52,7 @@ static inline void weir__ticket_add(struct weir_ticket *t, struct weir_policy *p
     t->term[i].scope = c->scope;
     t->term[i].fingerprint = fingerprint;
     t->term[i].key = key;
+    t->term[i].found = found;
     t->term[i].epoch = epoch;
     t->term[i].cost = cost;
     t->term[i].index = index;

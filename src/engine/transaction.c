@@ -73,25 +73,29 @@ static void gather_term(struct weir__transaction *tx, const struct weir_request 
 /* Gathers the terms of one request, by the terms of `by`: the revision in force, or an override. */
 static int gather_request(struct weir__transaction *tx, const struct weir_request *rq, int i,
                           struct weir__revision *rev, struct weir__revision *by, uint64_t key,
-                          bool allowed)
+                          uint64_t changes, bool allowed)
 {
     if (by->n > WEIR_TERMS_MAX - tx->n)
         return WEIR_EINVAL;
     for (int k = 0; k < by->n; k++) {
         struct weir__compiled_term *term = weir__term_of(rev, by, by->chain[k]);
 
-        if (!allowed || term->meter.term.algorithm == WEIR_SYSTEM)
-            gather_term(tx, rq, i, rev, term, key, by->chain[k]);
+        if (allowed && term->meter.term.algorithm != WEIR_SYSTEM)
+            continue;
+        gather_term(tx, rq, i, rev, term, key, by->chain[k]);
+        tx->item[tx->n - 1].by_hash = by->found;
+        tx->item[tx->n - 1].changes = changes;
     }
     tx->wait = by->wait;
     return 0;
 }
 
-static int transaction_gather(struct weir__transaction *tx, const struct weir_request *rq, size_t n)
+static int transaction_gather(struct weir__transaction *tx, const struct weir_request *rq, size_t n,
+                              struct weir__own *own)
 {
     for (size_t i = 0; i < n; i++) {
         struct weir__revision *rev = weir__policy_revision(rq[i].policy);
-        uint64_t key = 0;
+        uint64_t key = 0, changes = 0;
         int error;
 
         assert(rq[i].policy->store == tx->engine->store);
@@ -99,14 +103,17 @@ static int transaction_gather(struct weir__transaction *tx, const struct weir_re
             return WEIR__STALE;
         if (rev->guards && weir__verb_takes(tx->verb))
             return WEIR_EGUARD; /* the guard could never be exited */
+        if (rev->overrides)
+            changes = atomic_load_explicit(&rev->overrides->changes, memory_order_acquire);
         if (rev->overrides || rev->wait.room > 0)
             key = weir__key_hash(tx->engine->store, &rq[i]);
-        if (weir__revision_lists(rev, WEIR_LIST_DENY, key)) {
+        if (weir__revision_lists(rev, WEIR_LIST_DENY, &rq[i], key)) {
             tx->listed = (int)i;
             return 0;
         }
-        error = gather_request(tx, &rq[i], (int)i, rev, weir__revision_for(rev, key), key,
-                               weir__revision_lists(rev, WEIR_LIST_ALLOW, key));
+        error =
+            gather_request(tx, &rq[i], (int)i, rev, weir__revision_for(rev, &rq[i], key, own), key,
+                           changes, weir__revision_lists(rev, WEIR_LIST_ALLOW, &rq[i], key));
         if (error)
             return error;
     }
@@ -158,10 +165,19 @@ static bool still_there(const struct weir__transaction *tx)
     return true;
 }
 
+/* Whether the item's limit and its key's override are still those that were read. */
+static bool item_in_force(const struct weir__transaction_item *it)
+{
+    const struct weir__overrides *x = it->revision->overrides;
+
+    return weir__policy_revision(it->policy) == it->revision &&
+           (!x || atomic_load_explicit(&x->changes, memory_order_acquire) == it->changes);
+}
+
 static bool still_in_force(const struct weir__transaction *tx)
 {
     for (int i = 0; i < tx->n; i++)
-        if (weir__policy_revision(tx->item[i].policy) != tx->item[i].revision)
+        if (!item_in_force(&tx->item[i]))
             return false;
     return true;
 }
@@ -292,6 +308,7 @@ static int find_newcomers(struct weir__transaction *tx)
         tx->newcomer[tx->newcomers] =
             weir__newcomer_of(tx->engine, it->policy, it->revision, it->term, tx->owner,
                               it->fingerprint, &it->access, &tx->part[i].attempt);
+        tx->newcomer[tx->newcomers].charges = tx->verb == WEIR__CHARGE;
         tx->newcomer[tx->newcomers++].spared =
             (struct weir__spared){.fingerprint = tx->fingerprint, .n = tx->n};
     }
@@ -317,7 +334,7 @@ static struct weir__state *start_of(struct weir__transaction *tx, int i)
         return s;
     }
     memcpy(s, n->base, weir__meter_state_size(&n->term->meter));
-    weir__meter_mark_copied(&n->term->meter, s);
+    weir__meter_mark_copied(weir__meter_of_cells(&n->term->meter), s);
     return s;
 }
 
@@ -516,6 +533,20 @@ static void transaction_report_overflow(struct weir__transaction *tx, struct wei
         weir__newcomer_report(&tx->newcomer[i], weir__verb_charges(tx->verb), v);
 }
 
+/* Charges all items, which no term can refuse; only a full store can. */
+static void transaction_charge(struct weir__transaction *tx, struct weir_verdict *v)
+{
+    *v = (struct weir_verdict){.allowed = true, .which = -1};
+    if (make_places(tx, v)) {
+        weir__decide_charge(tx->part, tx->n, v);
+        v->overflow = false;
+        keep_overflowing(tx);
+        forget_unused(tx, false);
+    }
+    if (!tx->to_grow)
+        transaction_report_overflow(tx, v);
+}
+
 static int transaction_decide(struct weir__transaction *tx, enum weir__verb verb,
                               struct weir_verdict *v)
 {
@@ -527,6 +558,10 @@ static int transaction_decide(struct weir__transaction *tx, enum weir__verb verb
         error = find_trials(tx);
     if (error)
         return error;
+    if (verb == WEIR__CHARGE) {
+        transaction_charge(tx, v);
+        return 0;
+    }
     copy_trials(tx);
     weir__decide_peek(tx->part, tx->n, v);
     v->overflow = false;
@@ -633,10 +668,12 @@ int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size
 {
     const bool all = verb == WEIR__TAKE_ALL || verb == WEIR__ENTER_ALL;
     struct weir__transaction tx;
+    struct weir__own own;
     int error = transaction_begin(&tx, w, verb, at);
 
+    weir__own_begin(&own);
     if (!error)
-        error = transaction_gather(&tx, rq, n);
+        error = transaction_gather(&tx, rq, n, &own);
     if (error)
         return error;
     if (tx.listed >= 0 || tx.n == 0) {
@@ -650,90 +687,32 @@ int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size
     return error;
 }
 
-/* ---- A new override for one key ------------------------------------------------------------ */
+/* ---- One key, locked for a change of its limit ---------------------------------------------- */
 
-/* Converts a state that `from` wrote to what `to` would have written. */
-static void transaction_rewrite_state(const struct weir__transaction *tx, struct weir__state *s,
-                                      const struct weir__compiled_term *from,
-                                      struct weir__compiled_term *to)
+int weir__transaction_hold(struct weir *w, const struct weir_request *rq,
+                           struct weir__revision *now, struct weir__now at,
+                           int (*run)(void *arg, struct weir__state *const *state), void *arg)
 {
-    struct weir__meter after = to->meter;
-
-    weir__meter_touch(&from->meter, s, tx->now.now_ns);
-    if (s->fresh_ns == 0)
-        return;
-    after.older = &from->meter;
-    after.changed_ns = tx->now.now_ns;
-    if (to->meter.term.align == WEIR_ALIGN_CLOCK)
-        after.changed_edge_ns = weir__term_edge(to, tx->now.now_ns, tx->now.wall_ns);
-    if (after.algo->change)
-        after.algo->change(&from->meter, &after, s);
-    else
-        weir__state_reset(s);
-    s->word = (s->word & ~WEIR__VERSION_MASK) | after.version;
-}
-
-/* Makes a place for a key that has none but whose cells have a debt: no cells know the limit that
- * it has from now on. */
-static int transaction_place_absent(struct weir__transaction *tx)
-{
-    for (int i = 0; i < tx->newcomers; i++) {
-        struct weir__newcomer *n = &tx->newcomer[i];
-        int64_t free_ns;
-
-        n->owes = UINT32_MAX;
-        n->ignores_parts = true;
-        if (!n->base || weir__newcomer_place(n, &tx->cells, &free_ns))
-            continue;
-        if (free_ns != WEIR__GROW_FIRST)
-            return WEIR_EFULL;
-        tx->to_grow = n->term->table;
-        return WEIR__STALE;
-    }
-    return 0;
-}
-
-static void transaction_rewrite_states(struct weir__transaction *tx, struct weir__revision *to)
-{
-    for (int i = 0; i < tx->n; i++) {
-        struct weir__transaction_item *it = &tx->item[i];
-        struct weir__state *s =
-            weir__table_search_locked(it->term->table, it->fingerprint, &it->access);
-
-        if (!s || it->first != i || it->term->meter.term.algorithm == WEIR_SYSTEM)
-            continue;
-        if (it->newcomer < 0)
-            weir__table_note(it->term->table, tx->owner, &it->access);
-        transaction_rewrite_state(tx, s, it->term, &to->term[it->index]);
-    }
-}
-
-int weir__transaction_rewrite(struct weir *w, const struct weir_request *rq,
-                              struct weir__revision *now, struct weir__revision *from,
-                              struct weir__revision *to, struct weir__revision *next,
-                              struct weir__now at)
-{
-    const struct weir__rescue rescue = weir__rescue_of(w);
+    struct weir__state *state[WEIR_TERMS_MAX] = {0};
     struct weir__transaction tx;
     int error = transaction_begin(&tx, w, WEIR__PEEK, at);
 
     if (!error)
-        error = gather_request(&tx, rq, 0, now, from, 0, false);
+        error = gather_request(&tx, rq, 0, now, now, 0,
+                               now->overrides ? atomic_load(&now->overrides->changes) : 0, false);
     if (!error)
         error = transaction_lock_all(&tx);
     if (error)
         return error;
-    error = find_newcomers(&tx);
-    if (!error)
-        error = transaction_place_absent(&tx);
-    if (!error) {
-        transaction_rewrite_states(&tx, to);
-        weir__policy_publish(rq->policy, next);
+    for (int i = 0; i < tx.n; i++) {
+        struct weir__transaction_item *it = &tx.item[i];
+
+        state[it->index] = weir__table_search_locked(it->term->table, it->fingerprint, &it->access);
+        if (state[it->index])
+            weir__table_note(it->term->table, tx.owner, &it->access);
     }
+    error = run(arg, state);
     weir__journal_commit(tx.owner);
-    weir__cells_unlock(&tx.cells);
     transaction_unlock(&tx, tx.locks);
-    if (error == WEIR__STALE && tx.to_grow)
-        weir__table_grow_now(tx.to_grow, &rescue, at.now_ns);
     return error;
 }

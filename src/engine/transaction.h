@@ -14,6 +14,8 @@ struct weir__transaction_item {
     struct weir__revision *revision;
     struct weir__compiled_term *term;
     uint64_t fingerprint, key; /* key: its hash, or 0; see ticket.h */
+    uint64_t changes;          /* of the overrides, when they were read */
+    uint64_t by_hash;          /* the hash under which its override is found; 0: it has none */
     uint32_t index;            /* index of the term in its limit */
     int request;               /* index of the request in the call */
     int first;                 /* the first item with the same state; possibly this one */

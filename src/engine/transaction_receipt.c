@@ -17,6 +17,7 @@ static void note_reservation_terms(const struct weir__transaction *tx, const str
         r->term[i].scope = it->term->scope;
         r->term[i].fingerprint = it->fingerprint;
         r->term[i].key = it->key;
+        r->term[i].found = it->by_hash;
         r->term[i].index = it->index;
         r->term[i].cost = it->verdict.allowed ? tx->part[i].attempt.cost : 0;
         r->term[i].act_ns = weir__add_sat(tx->now.now_ns, it->verdict.wait_ns);
@@ -37,7 +38,7 @@ static void note_ticket_terms(const struct weir__transaction *tx, const struct w
         if (weir__meter_guards(tx->part[i].meter) && it->verdict.allowed &&
             tx->part[i].attempt.cost > 0)
             weir__ticket_add(
-                t, it->policy, it->term, it->index, it->fingerprint, it->key,
+                t, it->policy, it->term, it->index, it->fingerprint, it->key, it->by_hash,
                 weir__ticket_epoch(it->policy, it->term, it->fingerprint, tx->part[i].state),
                 tx->part[i].attempt.cost);
     }

@@ -111,12 +111,14 @@ static struct weir__wait_options wait_queue_of(struct weir *w, const struct weir
                                                uint64_t key_hash)
 {
     struct weir__wait_options queue = {0};
+    struct weir__own own;
 
     if (rq->cost == 0 || !weir__wait_has_entering(w))
         return queue;
     weir__rcu_enter();
+    weir__own_begin(&own);
     queue = weir__revision_for(atomic_load_explicit(&rq->policy->revision, memory_order_acquire),
-                               key_hash)
+                               rq, key_hash, &own)
                 ->wait;
     weir__rcu_exit();
     return queue;

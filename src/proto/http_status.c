@@ -11,6 +11,7 @@ const char *http_status_text(int status)
         {201, "201 Created"},
         {204, "204 No Content"},
         {400, "400 Bad Request"},
+        {401, "401 Unauthorized"},
         {403, "403 Forbidden"},
         {404, "404 Not Found"},
         {405, "405 Method Not Allowed"},

@@ -71,7 +71,7 @@ static int add_part(struct weir__decision *a, struct command_parts *o, int i,
 }
 
 /* Within an RCU read section. WEIR__STALE: start again. */
-static int gather_parts(struct weir__decision *a, struct command_parts *o)
+static int gather_parts(struct weir__decision *a, struct command_parts *o, struct weir__own *own)
 {
     a->terms = 0;
     a->lease_ns = 0;
@@ -91,13 +91,13 @@ static int gather_parts(struct weir__decision *a, struct command_parts *o)
             o->limit = e->term[0].meter.limit;
         if (e->overrides)
             key = weir__key_hash(a->rq[i].policy->store, &a->rq[i]);
-        if (weir__revision_lists(e, WEIR_LIST_DENY, key)) {
+        if (weir__revision_lists(e, WEIR_LIST_DENY, &a->rq[i], key)) {
             o->listed = (int)i;
             return 0;
         }
-        if (weir__revision_lists(e, WEIR_LIST_ALLOW, key))
+        if (weir__revision_lists(e, WEIR_LIST_ALLOW, &a->rq[i], key))
             continue;
-        error = add_part(a, o, (int)i, weir__revision_for(e, key));
+        error = add_part(a, o, (int)i, weir__revision_for(e, &a->rq[i], key, own));
         if (error)
             return error;
     }
@@ -129,8 +129,10 @@ static struct weir__plan_request decision_plan_request(struct weir__decision *a,
 
 static int decision_encode(struct weir__decision *a, const struct command_parts *o)
 {
-    const struct weir__plan_request request =
-        decision_plan_request(a, o, a->verb == WEIR__PEEK ? WEIR__PLAN_PEEK : WEIR__PLAN_TAKE);
+    const enum weir__plan_verb verb = a->verb == WEIR__PEEK     ? WEIR__PLAN_PEEK
+                                      : a->verb == WEIR__CHARGE ? WEIR__PLAN_CHARGE
+                                                                : WEIR__PLAN_TAKE;
+    const struct weir__plan_request request = decision_plan_request(a, o, verb);
     size_t cap = sizeof a->small;
     int terms;
 
@@ -209,7 +211,7 @@ static void decision_apply_reply(struct weir__decision *a)
 static void decision_complete(struct weir__decision *a)
 {
     const struct weir__command *c = &a->command;
-    const bool takes = a->verb != WEIR__PEEK;
+    const bool takes = a->verb != WEIR__PEEK && a->verb != WEIR__CHARGE;
     struct weir_verdict v;
 
     if (a->bytes != a->small)
@@ -252,13 +254,16 @@ static int decision_prepare(struct weir__decision *a, struct weir__pipeline *pip
 {
     bool asked = false; /* a change may have made a creation time necessary just now */
     struct command_parts o;
+    struct weir__own own;
     int error;
 
+    weir__own_begin(&own);
     do {
         weir__rcu_enter();
-        error = gather_parts(a, &o);
+        error = gather_parts(a, &o, &own);
         if (!error && o.listed < 0 && o.n > 0 && !down && !o.creation_unknown)
             error = decision_encode(a, &o);
+        weir__own_end(&own);
         weir__rcu_exit();
         if (!error && o.creation_unknown && !down && !asked) {
             asked = true;

@@ -121,11 +121,11 @@ static void redis_forget(struct weir__remote *f, struct weir_policy *policy)
 }
 
 static int redis_override(struct weir__remote *f, struct weir_policy *policy, const void *key,
-                          size_t key_len, const struct weir_limit *limit)
+                          size_t key_len, bool prefix, const struct weir_limit *limit)
 {
     const struct weir__redis_policy *p = policy->remote;
 
-    return weir__local_override(weir__redis_of(f)->local, p->local, key, key_len, limit);
+    return weir__local_override(weir__redis_of(f)->local, p->local, key, key_len, prefix, limit);
 }
 
 /* ---- Creation times -------------------------------------------------------------------------- */
@@ -282,11 +282,11 @@ const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_pol
 }
 
 const struct weir__plan *weir__redis_plan_for(struct weir__redis *r, const struct weir_request *rq,
-                                              struct weir__revision **by)
+                                              struct weir__revision **by, struct weir__own *own)
 {
     struct weir__revision *e = atomic_load_explicit(&rq->policy->revision, memory_order_acquire);
 
-    *by = weir__revision_for(e, e->overrides ? weir__key_hash(rq->policy->store, rq) : 0);
+    *by = weir__revision_for(e, rq, e->overrides ? weir__key_hash(rq->policy->store, rq) : 0, own);
     return weir__redis_plan(r, rq->policy, *by);
 }
 

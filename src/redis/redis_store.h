@@ -22,6 +22,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/policy/overrides.h"
 #include "engine/remote.h"
 #include "redis/client/address.h"
 #include "redis/client/pipeline.h"
@@ -84,7 +85,7 @@ const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_pol
                                           struct weir__revision *e);
 /* The same for the limit that decides the request's key: the key's override, if it has one. */
 const struct weir__plan *weir__redis_plan_for(struct weir__redis *r, const struct weir_request *rq,
-                                              struct weir__revision **by);
+                                              struct weir__revision **by, struct weir__own *own);
 /* When a command that is sent now must be answered. */
 int64_t weir__redis_deadline(const struct weir__redis *r);
 

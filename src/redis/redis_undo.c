@@ -195,13 +195,16 @@ static int undo_add_key(struct weir__undo *u)
                                    .key = {rq->key, rq->key_len},
                                    .cost = rq->cost};
     struct weir__revision *by;
+    struct weir__own own;
     int error = WEIR_ENOMEM;
 
     (void)weir__policy_refresh(rq->policy);
+    weir__own_begin(&own);
     weir__rcu_enter();
-    part.plan = weir__redis_plan_for(u->redis, rq, &by);
+    part.plan = weir__redis_plan_for(u->redis, rq, &by, &own);
     if (part.plan)
         error = undo_add(u, &kind, &part, 0);
+    weir__own_end(&own);
     weir__rcu_exit();
     return error;
 }
@@ -371,16 +374,19 @@ static int undo_add_part(struct weir__undo *u, int index, const struct undo_kind
     const struct weir_request rq = weir_request_of(m->policy, m->key.at, m->key.len);
     struct weir__plan_part part = {.key = m->key, .cost = m->cost, .act_us = m->act_us};
     struct weir__revision *by;
+    struct weir__own own;
     int error = 0;
 
+    weir__own_begin(&own);
     weir__rcu_enter();
     if (weir__policy_is_here(u->redis->remote.engine, m->policy)) { /* else its keys are gone */
         part.scope = weir__redis_scope(m->policy->remote);
-        part.plan = weir__redis_plan_for(u->redis, &rq, &by);
+        part.plan = weir__redis_plan_for(u->redis, &rq, &by, &own);
         part.only = terms_that(by, to);
         if (part.plan && part.only && is_same_part(m, by))
             error = undo_add(u, kind, &part, index);
     }
+    weir__own_end(&own);
     weir__rcu_exit();
     return error;
 }

@@ -145,7 +145,7 @@ static struct weir__slice part_text(const struct rules_request *q, const struct 
     return (struct weir__slice){ip, address_key(&q->ip, p->bits ? p->bits : q->ipv6_prefix, ip)};
 }
 
-static bool key_put(struct rules_request *q, const char *at, size_t len)
+static bool rules_key_put(struct rules_request *q, const char *at, size_t len)
 {
     if (len > q->cap - q->used)
         return false;
@@ -156,7 +156,7 @@ static bool key_put(struct rules_request *q, const char *at, size_t len)
 }
 
 /* A part behind its length, seven bits in each byte, the low ones first (weir_key_join). */
-static bool key_put_part(struct rules_request *q, struct weir__slice part)
+static bool rules_key_put_part(struct rules_request *q, struct weir__slice part)
 {
     char length[LENGTH_ROOM];
     size_t n = 0, len = part.len;
@@ -164,7 +164,7 @@ static bool key_put_part(struct rules_request *q, struct weir__slice part)
     for (; len >= 0x80; len >>= 7)
         length[n++] = (char)(len | 0x80);
     length[n++] = (char)len;
-    return key_put(q, length, n) && key_put(q, part.at, part.len);
+    return rules_key_put(q, length, n) && rules_key_put(q, part.at, part.len);
 }
 
 static bool key_lone(struct rules_request *q, const struct rules_part *p, struct weir__slice *key)
@@ -176,9 +176,9 @@ static bool key_lone(struct rules_request *q, const struct rules_part *p, struct
 
     *key = part.len > 0 ? part : (struct weir__slice){"", 0};
     if (part.len > 0 && part.at[0] == '\0')
-        fits = key_put(q, "", 1) && key_put_part(q, part);
+        fits = rules_key_put(q, "", 1) && rules_key_put_part(q, part);
     else if (part.at == ip)
-        fits = key_put(q, part.at, part.len);
+        fits = rules_key_put(q, part.at, part.len);
     if (q->used > from)
         *key = (struct weir__slice){q->scratch + from, q->used - from};
     return fits;
@@ -192,12 +192,12 @@ bool rules_key(struct rules_request *q, uint32_t rule, size_t i, struct weir__sl
 
     if (use->n == 1)
         return key_lone(q, &r->part[use->first], key);
-    if (!key_put(q, "", 1))
+    if (!rules_key_put(q, "", 1))
         return false;
     for (uint32_t p = 0; p < use->n; p++) {
         char ip[ADDRESS_KEY_MOST];
 
-        if (!key_put_part(q, part_text(q, &r->part[use->first + p], ip)))
+        if (!rules_key_put_part(q, part_text(q, &r->part[use->first + p], ip)))
             return false;
     }
     *key = (struct weir__slice){q->scratch + from, q->used - from};

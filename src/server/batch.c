@@ -147,6 +147,7 @@ static int batch_run_verb(struct limit_op *op, struct weir_request *rq, struct w
     switch (op->verb) {
     case OP_TAKE: return weir_take(w, rq, v);
     case OP_PEEK: return weir_peek(w, rq, v);
+    case OP_CHARGE: return weir_charge(w, rq, v);
     case OP_REFUND: return weir_refund(w, rq, &op->back);
     case OP_REFUND_AND_PEEK:
         error = weir_refund(w, rq, &op->back);

@@ -16,13 +16,14 @@ struct limit_op;
 enum op_verb {
     OP_TAKE,
     OP_PEEK,
+    OP_CHARGE,
     OP_REFUND,
     OP_REFUND_AND_PEEK, /* the verdict describes the key as it is after the refund */
     OP_RESET
 };
 
-/* Writes the reply with out_room/out_done (out.h). error: 0 and v is the verdict (of a take or a
- * peek); or a weir_error and v is NULL. */
+/* Writes the reply with out_room/out_done (out.h). error: 0 and v is the verdict (of a take, a
+ * peek or a charge); or a weir_error and v is NULL. */
 typedef void op_reply(struct conn *c, const struct limit_op *op, int error,
                       const struct weir_verdict *v);
 

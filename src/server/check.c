@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/access/access.h"
 #include "server/internal.h"
 #include "server/limits/limit_names.h"
 
@@ -123,6 +124,8 @@ static bool ops_add(struct check *k, struct check_ops *o, uint32_t rule, size_t 
         return check_because(why, 400, "the keys of the rules are too long: at most 65536 bytes");
     if (op->key.len > k->conn->worker->server->options.max_key)
         return check_because(why, 400, "a key of the rules is longer than --max-key");
+    if (!access_key_is_permitted(conn_access(k->conn), op->key))
+        return check_because(why, 403, "not allowed: " ACCESS_OTHER_KEY);
     ops_put_rule(o, k->request.rules, rule);
     o->n++;
     return true;

@@ -45,7 +45,7 @@ bool client_end_parse(struct client_end *end, struct weir__slice text);
 bool client_end_equal(const struct client_end *a, const struct client_end *b);
 
 /* What a connection calls itself; a text that is longer is cut. */
-#define CLIENT_WORDS(X) X(name) X(lib_name) X(lib_ver)
+#define CLIENT_WORDS(X) X(name) X(lib_name) X(lib_ver) X(user)
 struct client_words {
 #define X(word) char word[64];
     CLIENT_WORDS(X)

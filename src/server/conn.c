@@ -251,6 +251,7 @@ void conn_close(struct conn *c)
     resp_end(c);
     http_reader_close(c->http);
     memory_shrink(&c->worker->server->memory, MEMORY_CONNECTIONS, CONN_BYTES);
+    access_end(c);
     atomic_fetch_sub(&c->from->connections, 1);
     peer_leave(c->worker->server->peers, c->from);
     atomic_fetch_sub(&c->worker->server->open_connections, 1);
@@ -566,9 +567,10 @@ static void conn_refuse(struct worker *w, struct conn *c, int fd)
     counter_add(&w->counters.refused_connections, 1);
 }
 
-void conn_open(struct worker *w, int fd)
+void conn_open(struct worker *w, struct accepted a)
 {
     struct conn *c = calloc(1, sizeof *c);
+    const int fd = a.fd;
 
     if (!c) {
         conn_refuse(w, c, fd);
@@ -576,6 +578,8 @@ void conn_open(struct worker *w, int fd)
     }
     c->worker = w;
     c->fd = fd;
+    c->role = a.role;
+    access_begin(c);
     if (!conn_admit(c)) {
         conn_refuse(w, c, fd);
         return;

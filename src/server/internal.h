@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "engine/embed.h"
+#include "server/access/access.h"
 #include "server/clients.h"
 #include "server/conn.h"
 #include "server/log.h"
@@ -76,16 +77,18 @@ struct conn {
     char *in; /* bytes that were read and are not a whole request yet */
     size_t in_len, in_cap;
     struct segment *first, *last, *aim;
-    size_t queued;     /* bytes in segments */
-    struct peer *from; /* the peer whose part it uses */
-    size_t kept;       /* bytes, of all kinds (memory.h) */
-    size_t buffered;   /* those of requests and replies ... */
+    size_t queued;       /* bytes in segments */
+    struct peer *from;   /* the peer whose part it uses */
+    struct peer *tenant; /* the name of its token, whose part it uses too; NULL: none */
+    size_t kept;         /* bytes, of all kinds (memory.h) */
+    size_t buffered;     /* those of requests and replies ... */
     /* ... and how many there were when they were last found to be within its part */
     size_t allowed;
     struct delayed_reply *delayed;
     struct reservation *named;
     struct asked_reservation *asked; /* those that a remote store has not answered yet */
     unsigned delayed_n, names;       /* names: of both */
+    unsigned delayed_counted;        /* by memory_admit_delayed */
     bool postponed;                  /* the next command waits for an answer */
     bool stalled;                    /* it is not read until remote_stalled is over */
     struct awaited_reply *awaited;   /* replies that come later, other than delayed ones */
@@ -98,12 +101,20 @@ struct conn {
     struct resp_session resp;
     struct client client;
     struct http_reader *http;
+    struct conn_access access;
+    unsigned char role; /* enum access_scope: what its listener is for */
     char peer[46];
     unsigned char scope; /* 1 + an enum conn_scope; 0: not determined yet */
 };
 
+/* A connection that was accepted. */
+struct accepted {
+    int fd;
+    unsigned char role; /* enum access_scope: what its listener is for */
+};
+
 /* Takes over the descriptor; closes it if there is no room. */
-void conn_open(struct worker *w, int fd);
+void conn_open(struct worker *w, struct accepted a);
 /* Closes it now; what was reserved for it is given back. */
 void conn_close(struct conn *c);
 /* Sends what may leave and continues with input that was left unserved. Call it after anything that
@@ -170,10 +181,12 @@ struct worker {
     unsigned wake_up;                   /* wake-ups so far, counted from 1 */
 
     pthread_mutex_t inbox_lock;
-    int inbox[INBOX_MAX];
+    struct accepted inbox[INBOX_MAX];
     int inbox_n;
 
     struct conn *oldest, *newest;
+    struct access_files *files; /* who may ask */
+    int64_t unknown_ms;         /* when connections without a token were last looked for */
     unsigned lingering;
     char *in; /* READ_BYTES, for the connection that is being read */
     char *scratch;
@@ -201,7 +214,7 @@ struct worker {
 int worker_open(struct worker *w, struct server *s, int index); /* 0 or an errno */
 void worker_run(struct worker *w);
 void worker_close(struct worker *w);
-void worker_assign(struct worker *w, int fd);
+void worker_assign(struct worker *w, struct accepted a);
 struct weir__now worker_now(struct worker *w, const struct store *s);
 /* From here on the clock is read anew. */
 static inline void worker_now_expire(struct worker *w)
@@ -372,6 +385,7 @@ struct server {
     _Atomic uint64_t open_connections, delayed, next_id;
     struct memory memory;
     struct peers *peers;
+    struct access *access;
     struct clients clients;
     _Atomic bool stopping, stopping_now;
     uv_timer_t patience; /* how long a drain may take */

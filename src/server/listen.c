@@ -29,7 +29,8 @@ struct listener {
     int fd;
     int port;
     bool is_unix;
-    dev_t dev; /* of the socket's file, so that only our own is removed */
+    unsigned char role; /* enum access_scope: what it is for */
+    dev_t dev;          /* of the socket's file, so that only our own is removed */
     ino_t ino;
     char address[SERVE_ADDRESS];
 };
@@ -188,7 +189,23 @@ static bool listen_split_address(const char *text, char host[SERVE_ADDRESS], con
     return true;
 }
 
-static int open_tcp(struct listener *l, const char *text)
+static enum conn_scope listener_scope(int fd);
+
+/* Whoever reaches the address may take and change limits: that is for this machine alone, unless
+ * clients have tokens, or the operator says that it is meant so. */
+static int refuse_open_address(const struct listener *l, const struct serve_options *o)
+{
+    if (o->tokens || o->insecure || listener_scope(l->fd) != SCOPE_NETWORK)
+        return 0;
+    fprintf(stderr,
+            "weir: --listen '%s' can be reached from other machines, and every client there could "
+            "take from limits and change them: give each client a token (--tokens FILE), or "
+            "allow all of them with --insecure\n",
+            l->address);
+    return 2;
+}
+
+static int open_tcp(struct listener *l, const char *text, const struct serve_options *o)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     struct addrinfo *found = NULL;
@@ -216,7 +233,7 @@ static int open_tcp(struct listener *l, const char *text)
     if (error)
         return listen_error(text, strerror(error));
     name_address(l);
-    return 0;
+    return refuse_open_address(l, o);
 }
 
 bool listen_address_is_valid(const char *text)
@@ -228,6 +245,28 @@ bool listen_address_is_valid(const char *text)
     if (strncmp(text, "unix:", 5) == 0)
         return text[5] && strlen(text + 5) < most;
     return listen_split_address(text, host, &port);
+}
+
+static bool has_role(const struct serve_options *o, enum serve_role role)
+{
+    for (size_t i = 0; i < o->listens; i++)
+        if (o->listen_role[i] == role)
+            return true;
+    return false;
+}
+
+/* What a listener is for. Where another one has a role of its own, the others do not have it. */
+static unsigned listener_scopes(const struct serve_options *o, size_t i)
+{
+    switch (o->listen_role[i]) {
+    case ROLE_ADMIN: return ACCESS_ALL;
+    case ROLE_METRICS: return ACCESS_METRICS;
+    case ROLE_CLIENTS: break;
+    case ROLE_ANY:
+        if (!has_role(o, ROLE_ADMIN))
+            return has_role(o, ROLE_METRICS) ? ACCESS_TAKE | ACCESS_ADMIN : ACCESS_ALL;
+    }
+    return has_role(o, ROLE_METRICS) ? ACCESS_TAKE : ACCESS_TAKE | ACCESS_METRICS;
 }
 
 int listeners_open(struct listeners **out, const struct serve_options *o)
@@ -246,7 +285,8 @@ int listeners_open(struct listeners **out, const struct serve_options *o)
         one->fd = -1;
         (void)snprintf(one->address, sizeof one->address, "%s", o->listen[i]);
         status = strncmp(o->listen[i], "unix:", 5) == 0 ? open_unix(one, o->listen[i] + 5, o)
-                                                        : open_tcp(one, o->listen[i]);
+                                                        : open_tcp(one, o->listen[i], o);
+        one->role = (unsigned char)listener_scopes(o, i);
         l->n++;
         if (status)
             return status;
@@ -270,7 +310,7 @@ static bool listener_refuse(struct listener *l)
     return fd >= 0;
 }
 
-static void listeners_assign(struct listeners *l, int fd)
+static void listeners_assign(struct listeners *l, struct accepted a)
 {
     struct server *s = l->server;
     struct worker *w = &s->workers[l->next_worker];
@@ -278,14 +318,14 @@ static void listeners_assign(struct listeners *l, int fd)
     if (atomic_fetch_add(&s->open_connections, 1) >= s->options.max_connections) {
         atomic_fetch_sub(&s->open_connections, 1);
         counter_add(&s->workers[0].counters.refused_connections, 1);
-        (void)close(fd);
+        (void)close(a.fd);
         return;
     }
     l->next_worker = (l->next_worker + 1) % s->threads;
     if (w == &s->workers[0]) /* our own loop */
-        conn_open(w, fd);
+        conn_open(w, a);
     else
-        worker_assign(w, fd);
+        worker_assign(w, a);
 }
 
 static void listener_accept(uv_poll_t *h, int status, int events)
@@ -298,7 +338,7 @@ static void listener_accept(uv_poll_t *h, int status, int events)
         const int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            listeners_assign(l->all, fd);
+            listeners_assign(l->all, (struct accepted){fd, l->role});
             continue;
         }
         if (errno == EINTR || errno == ECONNABORTED)

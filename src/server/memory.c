@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "server/access/access_files.h"
 #include "server/internal.h"
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -36,13 +37,14 @@ void memory_init(struct memory *m, const struct serve_options *o)
     m->connection = memory_parts(&m->all, o, o->connection_part ? o->connection_part : 16);
     m->peer = memory_parts(&m->all, o, o->peer_part ? o->peer_part : 4);
     m->local = memory_parts(&m->all, o, o->peer_part ? o->peer_part : 1);
+    m->tenant = memory_parts(&m->all, o, o->token_part ? o->token_part : 4);
     if (m->connection.delayed > DELAYED_IN_CONN)
         m->connection.delayed = DELAYED_IN_CONN;
 }
 
 static const struct part *memory_peer_part(const struct server *s, const struct peer *peer)
 {
-    return peer->local ? &s->memory.local : &s->memory.peer;
+    return peer->tenant ? &s->memory.tenant : peer->local ? &s->memory.local : &s->memory.peer;
 }
 
 /* ---- Counting -------------------------------------------------------------------------------- */
@@ -76,6 +78,8 @@ static void memory_charge(struct conn *c, size_t bytes)
 {
     c->kept += bytes;
     memory_count_up(&c->from->kept, bytes);
+    if (c->tenant)
+        memory_count_up(&c->tenant->kept, bytes);
     memory_count_up(&c->worker->server->memory.kept, bytes);
 }
 
@@ -83,6 +87,8 @@ static void memory_uncharge(struct conn *c, size_t bytes)
 {
     c->kept -= bytes;
     memory_count_down(&c->from->kept, bytes);
+    if (c->tenant)
+        memory_count_down(&c->tenant->kept, bytes);
     memory_count_down(&c->worker->server->memory.kept, bytes);
 }
 
@@ -126,13 +132,23 @@ static bool leaves_room(uint64_t kept, size_t more, uint64_t part)
     return kept + more <= part - part / 4;
 }
 
+static bool fits_peer(const struct server *s, const struct peer *peer, size_t more)
+{
+    return leaves_room(memory_count(&peer->kept), more, memory_peer_part(s, peer)->bytes);
+}
+
 bool memory_fits(const struct conn *c, size_t more)
 {
     const struct server *s = c->worker->server;
 
-    return leaves_room(c->kept, more, s->memory.connection.bytes) &&
-           leaves_room(memory_count(&c->from->kept), more, memory_peer_part(s, c->from)->bytes) &&
+    return leaves_room(c->kept, more, s->memory.connection.bytes) && fits_peer(s, c->from, more) &&
+           (!c->tenant || fits_peer(s, c->tenant, more)) &&
            leaves_room(memory_count(&s->memory.kept), more, s->memory.all.bytes);
+}
+
+static bool is_peer_over(const struct server *s, const struct peer *peer)
+{
+    return memory_count(&peer->kept) > memory_peer_part(s, peer)->bytes;
 }
 
 bool memory_is_over(const struct conn *c)
@@ -140,8 +156,8 @@ bool memory_is_over(const struct conn *c)
     const struct server *s = c->worker->server;
 
     return c->kept > MEMORY_LITTLE &&
-           (c->kept > s->memory.connection.bytes ||
-            memory_count(&c->from->kept) > memory_peer_part(s, c->from)->bytes ||
+           (c->kept > s->memory.connection.bytes || is_peer_over(s, c->from) ||
+            (c->tenant && is_peer_over(s, c->tenant)) ||
             memory_count(&s->memory.kept) > s->memory.all.bytes);
 }
 
@@ -161,16 +177,44 @@ bool memory_admit_delayed(struct conn *c)
 
     if (!memory_take_one(&c->from->delayed, memory_peer_part(s, c->from)->delayed))
         return false;
-    if (memory_take_one(&s->delayed, s->memory.all.delayed))
+    if (c->tenant && !memory_take_one(&c->tenant->delayed, s->memory.tenant.delayed)) {
+        atomic_fetch_sub(&c->from->delayed, 1);
+        return false;
+    }
+    if (memory_take_one(&s->delayed, s->memory.all.delayed)) {
+        c->delayed_counted++;
         return true;
+    }
     atomic_fetch_sub(&c->from->delayed, 1);
+    if (c->tenant)
+        atomic_fetch_sub(&c->tenant->delayed, 1);
     return false;
 }
 
 void memory_release_delayed(struct conn *c)
 {
+    c->delayed_counted--;
     atomic_fetch_sub(&c->from->delayed, 1);
+    if (c->tenant)
+        atomic_fetch_sub(&c->tenant->delayed, 1);
     atomic_fetch_sub(&c->worker->server->delayed, 1);
+}
+
+void memory_move(struct conn *c, struct peer *tenant)
+{
+    struct peer *was = c->tenant;
+
+    if (was) {
+        memory_count_down(&was->kept, c->kept);
+        atomic_fetch_sub(&was->delayed, c->delayed_counted);
+        atomic_fetch_sub(&was->connections, 1);
+        peer_leave(c->worker->server->access->tenants, was);
+    }
+    if (tenant) {
+        memory_count_up(&tenant->kept, c->kept);
+        atomic_fetch_add(&tenant->delayed, c->delayed_counted);
+    }
+    c->tenant = tenant;
 }
 
 bool memory_admits(struct server *s, struct peer *peer)

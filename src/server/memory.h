@@ -44,6 +44,7 @@ struct sockaddr_storage;
     X(REMOTE, remote)             /* takes of a Redis under way, with their keys */   \
     X(CONNECTIONS, connections)   /* the structs, and the addresses they come from */ \
     X(LITERALS, literals)         /* limits that came with requests             */    \
+    X(TOKENS, tokens)             /* the token file, and wrong ones by address   */   \
     X(WORKERS, workers)           /* their buffers, which do not grow with clients */
 
 enum memory_kind {
@@ -61,7 +62,7 @@ struct part {
 struct memory {
     _Atomic uint64_t of[MEMORY_KIND_COUNT];
     _Atomic uint64_t kept; /* by all clients */
-    struct part all, connection, peer, local;
+    struct part all, connection, peer, local, tenant;
     uint64_t base; /* of the process before the first client, without what is counted */
     uint64_t most; /* the most that was kept since memory was last given back */
 };
@@ -96,6 +97,9 @@ bool memory_is_over(const struct conn *c);
  * as they may. */
 bool memory_admit_delayed(struct conn *c);
 void memory_release_delayed(struct conn *c);
+/* Counts the connection, and what it keeps, as those of this tenant and no other (NULL: of none).
+ * The new tenant has one more user already, and memory_admits counted the connection. */
+void memory_move(struct conn *c, struct peer *tenant);
 /* Admits one more connection of that peer; false: it has as many as it may. */
 bool memory_admits(struct server *s, struct peer *peer);
 
@@ -128,6 +132,7 @@ struct peer {
     struct peer *next;
     unsigned char address[16]; /* IPv6, its first 64 bits; IPv4 mapped; all 0: Unix sockets */
     bool local;                /* the loopback or a Unix socket: many clients may be behind it */
+    bool tenant;               /* not an address: the name of a token */
     unsigned users;            /* under the peers' lock */
     _Atomic uint64_t kept, delayed, connections;
 };
@@ -136,6 +141,8 @@ struct peers *peers_open(const uint64_t secret[2]);
 void peers_close(struct peers *p); /* NULL is ignored */
 /* The peer of that address (NULL: a Unix socket), with one more user; NULL: no memory. */
 struct peer *peer_enter(struct peers *p, const struct sockaddr_storage *a);
+/* The same for the name of a token, by 16 bytes of its hash. */
+struct peer *peer_enter_tenant(struct peers *p, const unsigned char id[16]);
 void peer_leave(struct peers *p, struct peer *peer);
 
 /* ---- The allocator (allocator_glibc.c, ..._other.c) ------------------------------------------ */

@@ -1,4 +1,4 @@
-/* The addresses that clients come from.
+/* The addresses that clients come from; and the names of their tokens, in a table of their own.
  *
  * A peer exists while it has connections, or batches under way: so there are never more peers than
  * connections, and about one batch for each worker. An IPv6 client has a network of at least 2^64
@@ -91,12 +91,12 @@ static struct peer *peer_make(const struct peer *like)
         return NULL;
     memcpy(peer->address, like->address, sizeof peer->address);
     peer->local = like->local;
+    peer->tenant = like->tenant;
     return peer;
 }
 
-struct peer *peer_enter(struct peers *p, const struct sockaddr_storage *a)
+static struct peer *peer_enter_like(struct peers *p, struct peer like)
 {
-    const struct peer like = peer_read_address(a);
     struct peer **at, *peer;
 
     (void)pthread_mutex_lock(&p->lock);
@@ -108,6 +108,19 @@ struct peer *peer_enter(struct peers *p, const struct sockaddr_storage *a)
         peer->users++;
     (void)pthread_mutex_unlock(&p->lock);
     return peer;
+}
+
+struct peer *peer_enter(struct peers *p, const struct sockaddr_storage *a)
+{
+    return peer_enter_like(p, peer_read_address(a));
+}
+
+struct peer *peer_enter_tenant(struct peers *p, const unsigned char id[16])
+{
+    struct peer like = {.tenant = true};
+
+    memcpy(like.address, id, sizeof like.address);
+    return peer_enter_like(p, like);
 }
 
 void peer_leave(struct peers *p, struct peer *peer)

@@ -99,16 +99,20 @@ static void reload_run(struct reload *r, const char *why)
 {
     struct server *s = r->server;
     const struct serve_options *next = NULL;
+    struct access_files *files;
     bool good;
 
     reload_forget_mistakes(r);
-    good = r->source->read(r->source, &next, reload_tell, r) &&
+    files = access_read(s, reload_tell, r);
+    good = r->source->read(r->source, &next, reload_tell, r) && files &&
            reload_limits(s, r->now, next, why, reload_tell, r);
     if (good) {
+        access_replace(s, files); /* the workers are woken when the reload is done */
         log_set_level(s->log, next->log_level);
         r->source->accept(r->source);
         r->now = next;
     } else {
+        access_drop(files);
         log_at(s->log, LOG_LEVEL_ERROR,
                "config: %s was not loaded (%s), mistakes: %zu%s; what was loaded before stays in "
                "force",

@@ -20,8 +20,11 @@ static struct serve_options server_fill_options(const struct serve_options *o)
 {
     struct serve_options f = *o;
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    bool for_clients = false;
 
-    if (f.listens == 0)
+    for (size_t i = 0; i < f.listens; i++)
+        for_clients = for_clients || f.listen_role[i] <= ROLE_CLIENTS;
+    if (!for_clients && f.listens < SERVE_LISTENERS_MAX)
         f.listen[f.listens++] = "127.0.0.1:7311";
     if (f.threads == 0)
         f.threads = cores < 1 ? 1 : cores > SERVE_THREADS_MAX ? SERVE_THREADS_MAX : (int)cores;
@@ -432,7 +435,11 @@ static void server_signal_ignored(uv_signal_t *h, int signum)
     struct server *s = h->data;
 
     if (signum == SIGHUP && s->reload) {
-        reload_ask(s->reload, "SIGHUP");
+        reload_ask(s->reload, "SIGHUP"); /* which reads all files */
+        return;
+    }
+    if (signum == SIGHUP && s->options.tokens) {
+        access_ask(s);
         return;
     }
     log_print(s->log,
@@ -493,6 +500,7 @@ static void server_close(struct server *s)
     reload_close(s->reload);
     listeners_close(s->listeners);
     names_close(s->names);
+    access_close(s);
     peers_close(s->peers);
     stores_close(&s->stores);
     log_close(s->log);
@@ -527,6 +535,8 @@ int server_run(const struct serve_options *o)
     if (!status)
         raise_descriptors(&s->options, s->stores.n);
     if (!status)
+        status = access_open(s);
+    if (!status)
         status = listeners_open(&s->listeners, &s->options);
     if (!status && o->source && !(s->reload = reload_open(s, o)))
         status = CANNOT_START;
@@ -534,7 +544,7 @@ int server_run(const struct serve_options *o)
         fprintf(stderr, "weir: cannot start %d threads\n", s->threads);
         return 1; /* some threads may run: the process ends with them */
     }
-    if (!status && s->reload && !reload_start(s->reload)) {
+    if (!status && (!access_start(s) || (s->reload && !reload_start(s->reload)))) {
         fprintf(stderr, "weir: cannot start a thread\n");
         return 1;
     }
@@ -542,6 +552,7 @@ int server_run(const struct serve_options *o)
         memory_is_ready(s);
         listeners_announce(s->listeners);
         worker_run(&s->workers[0]);
+        access_stop(s);
         reload_stop(s->reload);
         stop_workers(s);
     }

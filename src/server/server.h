@@ -14,6 +14,7 @@
  *     delayed/    takes that wait for their turn, without a thread that waits (delayed.h)
  *     remote/     requests to remote stores, without a thread that waits (remote_request.h)
  *     limits/     names and texts to policies (limits.h); room.c: the room for keys, for the log
+ *     access/     tokens, scopes and roles: who may ask
  *     resp/       the commands of the RESP front
  *     http/       the routes of the HTTP front
  *
@@ -95,10 +96,21 @@ enum serve_headers {
     HEADERS_USUAL = HEADERS_DRAFT | HEADERS_X /* unless a flavour is named */
 };
 
+/* What a listener is for. */
+enum serve_role {
+    ROLE_ANY, /* all that no other listener has the role for */
+    ROLE_CLIENTS,
+    ROLE_ADMIN, /* everything */
+    ROLE_METRICS
+};
+
 /* The options of `weir serve`. Zero is the default of every number. */
 struct serve_options {
     const char *listen[SERVE_LISTENERS_MAX]; /* "127.0.0.1:7311", "unix:/path", ":7311" */
+    enum serve_role listen_role[SERVE_LISTENERS_MAX];
     size_t listens;
+    const char *tokens;       /* the token file; NULL: none is needed */
+    bool insecure;            /* listens beyond this machine without tokens */
     int64_t socket_mode;      /* permissions of Unix sockets; 0: those that the umask leaves */
     const char *socket_group; /* their group; NULL: the daemon's */
     int threads;
@@ -119,6 +131,7 @@ struct serve_options {
     uint64_t connection_part; /* one connection may have 1/N of max_delayed and max_buffered: 16 */
     /* one address may have 1/N of these and of max_connections: 4, on the loopback 1 */
     uint64_t peer_part;
+    uint64_t token_part; /* the name of a token may have 1/N of these: 4 */
     int64_t max_wait_ns; /* no request waits longer, nor reserves further ahead: 1 h */
     int64_t idle_ns;     /* a connection that is silent for longer is closed: 5 m */
     int64_t drain_ns;    /* how long SIGTERM waits for delayed replies: 5 s */
@@ -159,17 +172,20 @@ struct worker;
 struct conn;
 
 /* One worker's counters; only it writes them. */
-#define SERVE_COUNTERS(X)                                                  \
-    X(connections) /* accepted                                   */        \
-    X(refused_connections)                                                 \
-    X(commands) /* RESP commands and HTTP requests               */        \
-    X(takes)                                                               \
-    X(allowed)                                                             \
-    X(denied)                                                              \
-    X(shadow_denied) /* allowed, but a shadow would have refused */        \
-    X(errors)        /* answered with an error                          */ \
-    X(delayed)       /* replies that were sent later                  */   \
-    X(bytes_in)                                                            \
+#define SERVE_COUNTERS(X)                                                     \
+    X(connections) /* accepted                                   */           \
+    X(refused_connections)                                                    \
+    X(commands) /* RESP commands and HTTP requests               */           \
+    X(takes)                                                                  \
+    X(allowed)                                                                \
+    X(denied)                                                                 \
+    X(shadow_denied) /* allowed, but a shadow would have refused */           \
+    X(errors)        /* answered with an error                          */    \
+    X(delayed)       /* replies that were sent later                  */      \
+    X(auth_failures) /* wrong tokens                                    */    \
+    X(auth_limited)  /* tokens that were not compared: too many wrong ones */ \
+    X(auth_removed)  /* connections closed because their token was removed */ \
+    X(bytes_in)                                                               \
     X(bytes_out)
 
 struct counters {

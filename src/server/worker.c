@@ -47,19 +47,19 @@ static void worker_before_sleep(uv_prepare_t *h)
 
 /* ---- Messages from other threads ------------------------------------------------------------- */
 
-void worker_assign(struct worker *w, int fd)
+void worker_assign(struct worker *w, struct accepted a)
 {
     bool full;
 
     (void)pthread_mutex_lock(&w->inbox_lock);
     full = w->inbox_n == INBOX_MAX;
     if (!full)
-        w->inbox[w->inbox_n++] = fd;
+        w->inbox[w->inbox_n++] = a;
     (void)pthread_mutex_unlock(&w->inbox_lock);
     if (full) {
         /* Called by the accepting thread, which owns this counter. */
         counter_add(&w->server->workers[0].counters.refused_connections, 1);
-        (void)close(fd);
+        (void)close(a.fd);
         atomic_fetch_sub(&w->server->open_connections, 1);
     }
     (void)uv_async_send(&w->wake);
@@ -67,16 +67,17 @@ void worker_assign(struct worker *w, int fd)
 
 static void worker_take_inbox(struct worker *w)
 {
-    int fd[INBOX_MAX], n;
+    struct accepted arrived[INBOX_MAX];
+    int n;
 
     (void)pthread_mutex_lock(&w->inbox_lock);
     n = w->inbox_n;
     for (int i = 0; i < n; i++)
-        fd[i] = w->inbox[i];
+        arrived[i] = w->inbox[i];
     w->inbox_n = 0;
     (void)pthread_mutex_unlock(&w->inbox_lock);
     for (int i = 0; i < n; i++)
-        conn_open(w, fd[i]);
+        conn_open(w, arrived[i]);
 }
 
 /* Closes the connections that wait for nothing, and the others once they are answered. */
@@ -97,6 +98,7 @@ static void worker_woken(uv_async_t *h)
     struct worker *w = h->data;
 
     worker_now_expire(w); /* a manual clock may have been set */
+    access_worker_update(w);
     worker_take_inbox(w);
     delayed_run(w);
     if (w->server->reload)
@@ -137,6 +139,7 @@ static void worker_ticked(uv_timer_t *h)
 
     close_idle(w);
     close_lingering(w);
+    access_tick(w, (int64_t)uv_now(&w->loop));
     if (w->index == 0) {
         names_tidy(w->server->names);
         memory_tidy(w->server);
@@ -152,6 +155,7 @@ int worker_open(struct worker *w, struct server *s, int index)
 {
     w->server = s;
     w->index = index;
+    access_worker_open(w);
     w->in = malloc(READ_BYTES);
     w->scratch_cap = SCRATCH_USUAL;
     w->scratch = malloc(w->scratch_cap);
@@ -200,6 +204,7 @@ void worker_close(struct worker *w)
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&w->loop);
     remote_free(w);
+    access_worker_close(w);
     literals_close(w->literals);
     free(w->heap);
     free(w->in);

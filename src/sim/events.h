@@ -20,6 +20,7 @@
 enum sim_verb {
     SIM_TAKE,
     SIM_PEEK,
+    SIM_CHARGE,
     SIM_REFUND,
     SIM_CANCEL,
     SIM_ENTER,
@@ -50,7 +51,7 @@ struct sim_outcome {
     int64_t time_ns; /* since the start */
     struct weir__slice key, id;
     int64_t cost;      /* refund, cancel, exit: what the limit took back */
-    bool has_verdict;  /* take, peek, refund, cancel, enter, exit */
+    bool has_verdict;  /* take, peek, charge, refund, cancel, enter, exit */
     bool starts_fresh; /* limit: keys cannot keep their state */
     bool not_reset;    /* reset: a full table has no place for the key's fresh state */
     bool queued;       /* enter: the caller waits; sim_world_decided reports the outcome later */

@@ -20,7 +20,7 @@ static bool has_wait(const struct sim_event *e)
 
 static bool has_cost(const struct sim_event *e)
 {
-    return has_wait(e) || e->verb == SIM_REFUND;
+    return has_wait(e) || e->verb == SIM_REFUND || e->verb == SIM_CHARGE;
 }
 
 static bool read_cost(struct weir__slice word, struct sim_event *e, struct sim_error *error)
@@ -174,7 +174,7 @@ static bool read_event(struct weir__slice rest, struct sim_event *e, struct sim_
     if (!sim_verb_parse(word, &e->verb))
         return sim_fail_word(
             error, "unknown verb ", word,
-            "; expected take, peek, refund, cancel, enter, exit, signal, reset or limit");
+            "; expected take, peek, charge, refund, cancel, enter, exit, signal, reset or limit");
     if (e->verb == SIM_LIMIT) {
         e->limit = rest;
         return true;

@@ -161,6 +161,17 @@ static bool world_peek(struct sim_world *w, const struct sim_event *event, struc
     return code ? sim__failed(error, "peek", code) : sim__state(w, out, error);
 }
 
+static bool world_charge(struct sim_world *w, const struct sim_event *event,
+                         struct sim_outcome *out, struct sim_error *error)
+{
+    const struct weir_request rq = sim__request(w, event->key, event->cost, 0);
+    const int code = weir_charge_at(w->engine, &rq, sim__now(w).now_ns, &out->verdict);
+
+    if (code == WEIR_EGUARD)
+        return sim_fail(error, "this limit has a guard, which cannot be charged");
+    return code ? sim__failed(error, "charge", code) : sim__state(w, out, error);
+}
+
 static bool world_refund(struct sim_world *w, const struct sim_event *event,
                          struct sim_outcome *out, struct sim_error *error)
 {
@@ -305,6 +316,7 @@ bool sim_world_apply(struct sim_world *w, const struct sim_event *event, struct 
     switch (event->verb) {
     case SIM_TAKE: return world_take(w, event, out, error);
     case SIM_PEEK: return world_peek(w, event, out, error);
+    case SIM_CHARGE: return world_charge(w, event, out, error);
     case SIM_REFUND: return world_refund(w, event, out, error);
     case SIM_CANCEL: return world_cancel(w, event, out, error);
     case SIM_ENTER: return sim__enter(w, event, out, error);

@@ -44,7 +44,7 @@ await tcp.call('WEIR.TAKE', '1/s', 'w');
 let served = false;
 const turn = tcp.call('WEIR.TAKE', '1/s', 'w', 1, 'WAIT', '5s')
     .then((reply) => { served = true; return reply; });
-while ((await other.call('WEIR.PEEK', '1/s', 'w', 1, 'RESERVE', 'forever'))[5] !== 2000);
+while ((await other.call('WEIR.PEEK', '1/s', 'w', 1, 'PATIENCE', 'forever'))[5] !== 2000);
 check('ioredis: a turn is waited for', !served);
 await other.call('WEIR.CLOCK', 'ADVANCE', '1s');
 expect('ioredis: and comes', (await turn)[0], 1);

@@ -48,7 +48,7 @@ await two.sendCommand(['WEIR.TAKE', '2/s burst=1', 'w']);
 let served = false;
 const turn = two.sendCommand(['WEIR.TAKE', '2/s burst=1', 'w', '1', 'WAIT', '5s'])
     .then((reply) => { served = true; return reply; });
-while ((await three.sendCommand(['WEIR.PEEK', '2/s burst=1', 'w', '1', 'RESERVE', 'forever']))[5] !== 1000);
+while ((await three.sendCommand(['WEIR.PEEK', '2/s burst=1', 'w', '1', 'PATIENCE', 'forever']))[5] !== 1000);
 check('node-redis: a turn is waited for', !served);
 await three.sendCommand(['WEIR.CLOCK', 'ADVANCE', '500ms']);
 expect('node-redis: and comes', (await turn)[0], 1);

@@ -276,6 +276,15 @@ static void another_shape_is_refused(void **state)
          "of the policy"},
         {"sliding-window 10/s slots=10", "sliding-window 10/s slots=5", WEIR_EINVAL, "term 1: "},
         {"concurrency 3", "concurrency 9 lease=1s", WEIR_EINVAL, "under its own concurrency"},
+        {"concurrency 3 lease=1s", "concurrency 3 lease=2s", WEIR_EINVAL, "has another lease than"},
+        {"fixed-window 3/1m", "fixed-window 3/1h", WEIR_EINVAL,
+         "term 1 of the key's own limit has another period than that of the policy 'p'; a key's "
+         "own fixed-window may change other numbers only"},
+        {"sliding-counter 3/1m", "sliding-counter 3/2m", WEIR_EINVAL, "another period"},
+        {"fixed-window 3/day", "fixed-window 3/day tz=Europe/Berlin", WEIR_EINVAL, "another tz"},
+        {"smooth-bursty 5/s", "smooth-bursty 5/s max-burst=2s", WEIR_EINVAL, "another max-burst"},
+        {"smooth-warmup 2/s warmup=4s", "smooth-warmup 2/s warmup=5s", WEIR_EINVAL,
+         "another warmup"},
         {"concurrency 3 lease=1s", "concurrency 9 lease=1s", WEIR_EINVAL,
          "must have the same layout"},
         {"system rate=1/h + 10/s", "system rate=9/h + 10/s", WEIR_EINVAL,
@@ -303,8 +312,8 @@ static void another_shape_is_refused(void **state)
 static void a_call_from_before_leaves_by_the_new_limit(void **state)
 {
     static const char *const LIMITS[][2] = {
-        {"concurrency 2 lease=1s", "concurrency 2 lease=1m"},
-        {"concurrency 2 lease=1s + fixed-window 9/s", "concurrency 2 lease=1m + fixed-window 99/s"},
+        {"concurrency 2 lease=1m", "concurrency 2 lease=1m queue=3"},
+        {"concurrency 2 lease=1m + fixed-window 9/s", "concurrency 2 lease=1m + fixed-window 99/s"},
         {"breaker errors=10% volume=1", "breaker errors=90% volume=100"},
         {"token-bucket 10/s + breaker count=1", "token-bucket 99/s + breaker count=9"},
     };
@@ -407,28 +416,40 @@ static void a_reservation_is_given_back_as_it_was_taken(void **state)
     backend_close(w);
 }
 
-static void the_number_of_anonymous_policies_is_bounded(void **state)
+/* All at once, as a file of them is read: all or none. */
+static void the_number_of_overrides_is_bounded(void **state)
 {
+    static char text[WEIR_OVERRIDES_MOST + 1][8];
+    static struct weir_override all[WEIR_OVERRIDES_MOST + 1];
     struct weir *w = backend_open(NULL);
     struct weir_policy *p = backend_policy(w, "p", "10/s", T0);
+    struct weir_overrides_stats stats;
     struct weir_diag why;
-    char key[16];
+    size_t which;
 
     (void)state;
-    for (int i = 0; i < WEIR_OVERRIDES_MOST; i++) {
-        (void)snprintf(key, sizeof key, "k%d", i);
-        set_override(w, p, key, "100/s", T0);
+    for (int i = 0; i <= WEIR_OVERRIDES_MOST; i++) {
+        (void)snprintf(text[i], sizeof text[i], "k%d", i);
+        all[i] = (struct weir_override){text[i], strlen(text[i]), 0, "100/s"};
     }
+    assert_int_equal(weir_overrides_set_at(w, p, all, WEIR_OVERRIDES_MOST + 1, 1, T0, NULL, &why),
+                     WEIR_EFULL);
+    assert_int_equal(weir_overrides_set_at(w, p, all, WEIR_OVERRIDES_MOST, 0, T0, &which, &why), 0);
+    assert_int_equal(which, WEIR_OVERRIDES_MOST);
     assert_int_equal(weir_override_set_at(w, p, "more", 4, "100/s", T0, &why), WEIR_EFULL);
-    assert_string_equal(why.text,
-                        "limit reached: the policy 'p' has 4096 keys with a limit of their own");
+    assert_string_equal(why.text, "limit reached: the policy 'p' has 250000 overrides");
     set_override(w, p, "k7", "200/s", T0); /* an existing one may change */
     assert_int_equal(look(w, p, "k7", T0).limit, 200);
     set_override(w, p, "k8", NULL, T0);
     set_override(w, p, "more", "100/s", T0);
     assert_int_equal(look(w, p, "more", T0).limit, 100);
     assert_int_equal(look(w, p, "k8", T0).limit, 10);
-    assert_int_equal(look(w, p, "k9", T0).limit, 100);
+    assert_int_equal(look(w, p, "k249999", T0).limit, 100);
+    assert_int_equal(weir_overrides_set_at(w, p, all, 3, 1, T0, NULL, &why), 0); /* the others go */
+    weir_overrides_stats(w, p, &stats);
+    assert_int_equal(stats.overrides, 3);
+    assert_int_equal(look(w, p, "k249999", T0).limit, 10);
+    assert_int_equal(look(w, p, "k2", T0).limit, 100);
     backend_close(w);
 }
 
@@ -463,7 +484,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(the_gate_of_all_is_the_policys),
     cmocka_unit_test(the_policys_own_change_leaves_them_alone),
     cmocka_unit_test(a_reservation_is_given_back_as_it_was_taken),
-    cmocka_unit_test(the_number_of_anonymous_policies_is_bounded),
+    cmocka_unit_test(the_number_of_overrides_is_bounded),
     cmocka_unit_test(each_key_waits_in_its_own_queue),
 };
 

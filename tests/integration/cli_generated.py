@@ -118,7 +118,7 @@ _weir
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
-ALL = "sim replay explain serve check take store version help --help --version"
+ALL = "sim replay advise explain serve check take store version help --help --version"
 RATES = ["'fixed-window ", "'sliding-window ", "'sliding-counter ", "'sliding-log "]
 COMPLETED = [
     ("commands", [""], ALL.split()),

@@ -118,13 +118,13 @@ def resp_names_it_when_asked():
         expect("refused", pairs(flat), wanted)
         expect("RESP3: a map", three.ask("WEIR.TAKE", "one", "k", 1, "verbose"), wanted)
         expect("a peek", three.ask("WEIR.PEEK", "one", "k", "VERBOSE"), wanted)
-        granted = three.ask("WEIR.PEEK", "one", "other", 1, "RESERVE", 5, "VERBOSE")
+        granted = three.ask("WEIR.PEEK", "one", "other", 1, "PATIENCE", 5, "VERBOSE")
         expect("granted: no term", (granted[b"allowed"], granted[b"which"], granted[b"term"],
                                     granted[b"limit_name"]), (1, -1, None, b"one"))
-        got = three.ask("WEIR.TAKE", "10/s", "k", 1, "VERBOSE", "RESERVE", 5, "AS", "me")
+        got = three.ask("WEIR.TAKE", "10/s", "k", 1, "VERBOSE", "PATIENCE", 5, "AS", "me")
         expect("words in any order, a name, a text", (got[b"allowed"], got[b"limit_name"]),
                (1, b"literal"))
-        refused = three.ask("WEIR.TAKE", "5/h + fixed-window 1/1h", "r", 2, "RESERVE", 9, "AS",
+        refused = three.ask("WEIR.TAKE", "5/h + fixed-window 1/1h", "r", 2, "PATIENCE", 9, "AS",
                             "it", "VERBOSE")
         expect("a reservation's term is that of its limit", (refused[b"which"], refused[b"term"]),
                (1, b"fixed-window 1/h"))
@@ -195,7 +195,7 @@ def shadows_are_seen_and_counted():
         take(c, "trial", how="peek")
         expect("a peek counts nothing", r.info()["shadow_denied"], "1")
         r.ask("WEIR.TAKE", "dry", "k", 3)
-        r.ask("WEIR.TAKE", "dry", "k", 3, "RESERVE", 1)
+        r.ask("WEIR.TAKE", "dry", "k", 3, "PATIENCE", 1)
         c.ask("POST", "/v1/take", json.dumps([{"limit": "dry", "key": "k", "cost": 3}] * 2))
         expect("all are counted", r.info()["shadow_denied"], "5")
         check("by limit", "shadow_denied=4" in r.info()["limit_dry"], r.info()["limit_dry"])
@@ -307,9 +307,9 @@ def t_is_the_time_until_more():
         for limit in EVERY + [f"{limit} + fixed-window 1M/1h" for limit in EVERY]:
             name = "literal.1" if "+" in limit else "literal"
             for step in range(12):
-                answer = take(c, limit, reserve=0)
+                answer = take(c, limit, patience=0)
                 item = items(answer.headers["ratelimit"])[name]
-                more = told(take(c, limit, cost=item["r"] + 1, how="peek", reserve=0))
+                more = told(take(c, limit, cost=item["r"] + 1, how="peek", patience=0))
                 expect(f"{limit}, step {step}: t", item.get("t"),
                        None if more["retry_after_ms"] <= 0 else -(-more["retry_after_ms"] // 1000))
                 if answer.status == 429:
@@ -549,9 +549,9 @@ def queries_may_be_utf8():
 def times_have_units():
     with Daemon(*LIMITS) as daemon, daemon.http() as c:
         take(c, "api", cost=20)
-        expect("reserve=200 is milliseconds", take(c, "api", cost=3, reserve=200).status, 429)
-        expect("reserve=300 is enough", take(c, "api", cost=3, reserve=300).status, 200)
-        expect("reserve=2s is seconds", take(c, "api", cost=10, reserve="2s").status, 200)
+        expect("patience=200 is milliseconds", take(c, "api", cost=3, patience=200).status, 429)
+        expect("patience=300 is enough", take(c, "api", cost=3, patience=300).status, 200)
+        expect("patience=2s is seconds", take(c, "api", cost=10, patience="2s").status, 200)
 
 
 def names_of_others_break_no_header():

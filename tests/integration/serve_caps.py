@@ -91,7 +91,7 @@ def delayed_replies_are_capped():
         check("the sixth and the seventh are told why not",
               all(isinstance(r, Error) and "delayed" in r
                   for r in replies), replies)
-        expect("and took nothing", clock.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever")[5],
+        expect("and took nothing", clock.ask("WEIR.PEEK", "1/s", "k", 1, "PATIENCE", "forever")[5],
                6000)
         clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
         check("the five are served", all(line.read()[0] == 1 for line in lines[:5]))

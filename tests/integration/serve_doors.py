@@ -143,11 +143,11 @@ def names_on_a_network_are_the_operators():
     if not address:
         return
     for flags, status in ((), 200), (("--host", "weir.internal"), 421):
-        with Daemon(*flags, listen=(f"{address}:0",)) as daemon, daemon.http() as c:
+        with Daemon("--insecure", *flags, listen=(f"{address}:0",)) as daemon, daemon.http() as c:
             expect(f"a name that was not given, with {flags}",
                    host_is(c, "GET", "/healthz", "other").status, status)
             expect("one that was", host_is(c, "GET", "/healthz", "weir.internal").status, 200)
-    with Daemon(listen=(":0",)) as daemon:
+    with Daemon("--insecure", listen=(":0",)) as daemon:
         with Http((address, daemon.addresses[0][1])) as c:
             expect("of a daemon on every address", host_is(c, "GET", "/healthz", "other").status,
                    200)
@@ -223,7 +223,7 @@ def takes_can_be_all_there_is():
                         ["WEIR.LIMIT", "LIST"], ["WEIR.CLOCK", "GET"], ["INFO"], ["PING"],
                         ["CLIENT", "ID"],
                         ["WEIR.TAKE", "pacer 1/s", "p"],
-                        ["WEIR.TAKE", "pacer 1/s", "p", 1, "RESERVE", "1m", "AS", "x"],
+                        ["WEIR.TAKE", "pacer 1/s", "p", 1, "PATIENCE", "1m", "AS", "x"],
                         ["WEIR.CANCEL", "x"]):
             check(f"{command} is answered", not isinstance(c.ask(*command), Error))
         for method, target in (("GET", "/v1/take?limit=api&key=k"),

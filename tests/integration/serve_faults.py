@@ -326,7 +326,7 @@ def everything_at_once():
                         limit = rng.choice(("stays", "l0", "l1", "l2", "l3",
                                             f"{rng.randrange(1, 900)}/s"))
                         wait = rng.choice(((), (), ("WAIT", "50ms"),
-                                            ("RESERVE", "1s", "AS", f"r{rng.randrange(5)}")))
+                                            ("PATIENCE", "1s", "AS", f"r{rng.randrange(5)}")))
                         c.send(*rng.choice((("WEIR.TAKE", limit, f"k{rng.randrange(9)}", 1, *wait),
                                              ("CL.THROTTLE", "k", rng.randrange(2000), 5, 1),
                                              ("WEIR.CANCEL", f"r{rng.randrange(5)}"),

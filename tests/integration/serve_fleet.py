@@ -91,17 +91,17 @@ def turns_are_dealt_out_between_daemons():
         check("the other daemon delays the second", b.is_silent(0.05))
         expect("and comes when its time has come", b.read()[0], 1)
         expect("a reservation is named",
-               b.ask("WEIR.TAKE", "pacer 1/1h", "k", 1, "RESERVE", "9h", "AS", "r")[0], 1)
+               b.ask("WEIR.TAKE", "pacer 1/1h", "k", 1, "PATIENCE", "9h", "AS", "r")[0], 1)
         expect("another too",
-               b.ask("WEIR.TAKE", "pacer 1/1h", "k", 1, "RESERVE", "9h", "AS", "r")[0], 1)
+               b.ask("WEIR.TAKE", "pacer 1/1h", "k", 1, "PATIENCE", "9h", "AS", "r")[0], 1)
         expect("and can be cancelled", b.ask("WEIR.CANCEL", "r"), 1)
-        told = a.ask("WEIR.PEEK", "pacer 1/1h", "k", 1, "RESERVE", "9h")
+        told = a.ask("WEIR.PEEK", "pacer 1/1h", "k", 1, "PATIENCE", "9h")
         check("then the next turn is that one", 3500_000 < told[5] <= 3600_000, told)
         b.send("WEIR.TAKE", "pacer 1/1h", "k", 1, "WAIT", "9h")
-        until(lambda: a.ask("WEIR.PEEK", "pacer 1/1h", "k", 1, "RESERVE", "9h")[5] > 7000_000)
+        until(lambda: a.ask("WEIR.PEEK", "pacer 1/1h", "k", 1, "PATIENCE", "9h")[5] > 7000_000)
         b.reset()
         check("a client that leaves gives its turn back",
-              until(lambda: a.ask("WEIR.PEEK", "pacer 1/1h", "k", 1, "RESERVE",
+              until(lambda: a.ask("WEIR.PEEK", "pacer 1/1h", "k", 1, "PATIENCE",
                                   "9h")[5] <= 3600_000))
 
 
@@ -474,9 +474,9 @@ EVERY_VERB = [
     ("WEIR.TAKE", "far", "k", 2), ("WEIR.PEEK", "far", "k", 0), ("WEIR.REFUND", "far", "k"),
     ("WEIR.PEEK", "far", "k", 0), ("WEIR.TAKEALL", 2, "far", "k", 1, "far", "l", 1),
     ("WEIR.RESET", "far", "k"), ("WEIR.PEEK", "far", "k", 0),
-    ("WEIR.TAKE", "paced", "p"), ("WEIR.TAKE", "paced", "p", "RESERVE", "1h", "AS", "x"),
-    ("WEIR.PEEK", "paced", "p", "RESERVE", "1h"), ("WEIR.CANCEL", "x"),
-    ("WEIR.PEEK", "paced", "p", "RESERVE", "1h"),
+    ("WEIR.TAKE", "paced", "p"), ("WEIR.TAKE", "paced", "p", "PATIENCE", "1h", "AS", "x"),
+    ("WEIR.PEEK", "paced", "p", "PATIENCE", "1h"), ("WEIR.CANCEL", "x"),
+    ("WEIR.PEEK", "paced", "p", "PATIENCE", "1h"),
     ("WEIR.TAKE", "far", "w", 6), ("WEIR.TAKE", "far", "w", 5, "WAIT", "1ms"),
     ("CL.THROTTLE", "t", 4, 1, 36000, 2), ("CL.THROTTLE", "t", 4, 1, 36000, -1),
     ("WEIR.LIMIT", "SET", "new", "pacer 1/10h slack=3"), ("WEIR.TAKE", "new", "k"),
@@ -497,7 +497,7 @@ def no_verb_makes_a_worker_wait():
             daemon.resp() as a, daemon.resp() as b, daemon.http() as h, daemon.resp() as leaver:
         a.ask("WEIR.TAKE", "far", "other")
         for i in range(50):
-            leaver.ask("WEIR.TAKE", "paced", "left", "RESERVE", "1h", "AS", f"r{i}")
+            leaver.ask("WEIR.TAKE", "paced", "left", "PATIENCE", "1h", "AS", f"r{i}")
         redis.pause()
         began = time.monotonic()
         for words in EVERY_VERB:
@@ -522,7 +522,7 @@ def no_verb_makes_a_worker_wait():
                [(200, b'{"returned":1}\n'), (204, b"")])
         expect("and the last", json.loads(h.read().body)["remaining"], 9)
         check("what a client left behind was given back",
-              until(lambda: b.ask("WEIR.PEEK", "paced", "left", "RESERVE", "1h")[5] <= 10000, 5))
+              until(lambda: b.ask("WEIR.PEEK", "paced", "left", "PATIENCE", "1h")[5] <= 10000, 5))
         told = store_of(b)
         expect("no decision fell back", (told["crowded"], told["fell_back"]), ("0", "0"))
 
@@ -537,12 +537,12 @@ def a_client_that_leaves_early_reserves_nothing():
         redis.pause()
         with daemon.resp() as a:
             a.send("WEIR.TAKE", "paced", "p", "WAIT", "1h")
-            a.send("WEIR.TAKE", "paced", "p", "RESERVE", "1h", "AS", "x")
+            a.send("WEIR.TAKE", "paced", "p", "PATIENCE", "1h", "AS", "x")
             a.send("WEIR.TAKE", "window", "w", "WAIT", "1h")
             are_under_way(b, 3)
         redis.resume()
         check("all is given back",
-              until(lambda: b.ask("WEIR.PEEK", "paced", "p", "RESERVE", "1h")[5] <= 10000, 5))
+              until(lambda: b.ask("WEIR.PEEK", "paced", "p", "PATIENCE", "1h")[5] <= 10000, 5))
         are_under_way(b, 0)
         expect("no reply is delayed any more", b.info()["delayed_replies"], "0")
 
@@ -553,7 +553,8 @@ def a_cancel_waits_for_its_take():
             on(redis.url(timeout=PATIENT), "--limit", "paced=pacer 1/1h", threads=1) as daemon, \
             daemon.resp() as a:
         a.ask("WEIR.TAKE", "paced", "p")
-        take, cancel = ("WEIR.TAKE", "paced", "p", "RESERVE", "2h", "AS", "x"), ("WEIR.CANCEL", "x")
+        take = "WEIR.TAKE", "paced", "p", "PATIENCE", "2h", "AS", "x"
+        cancel = "WEIR.CANCEL", "x"
         a.send(*take)
         a.send(*cancel)
         a.send("PING")

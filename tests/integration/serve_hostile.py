@@ -117,12 +117,12 @@ def a_denial_is_one_while_no_reply_can_be_delayed():
 def a_reservation_outlives_the_cache_of_literals():
     with Daemon() as daemon, daemon.resp() as c:
         c.ask("WEIR.TAKE", "pacer 1/s", "k")
-        expect("reserved", c.ask("WEIR.TAKE", "pacer 1/s", "k", 1, "RESERVE", "60s", "AS", "x")[0],
+        expect("reserved", c.ask("WEIR.TAKE", "pacer 1/s", "k", 1, "PATIENCE", "60s", "AS", "x")[0],
                1)
         for i in range(600):
             c.ask("WEIR.TAKE", f"fixed-window {i + 1}/1h", "k")
         expect("and given back", c.ask("WEIR.CANCEL", "x"), 1)
-        said = c.ask("WEIR.TAKE", "pacer 1/s", "k", 1, "RESERVE", "60s", "AS", "n" * 257)
+        said = c.ask("WEIR.TAKE", "pacer 1/s", "k", 1, "PATIENCE", "60s", "AS", "n" * 257)
         check("a name has its bound", isinstance(said, Error) and "256" in said, said)
 
 
@@ -144,7 +144,7 @@ def a_client_that_leaves_gives_windows_back_too():
             other.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever")
             check("it is delayed", other.is_silent())
         check("two of three are left again",
-              until(lambda: c.ask("WEIR.PEEK", limit, "k", 2, "RESERVE", "forever")[0] == 1))
+              until(lambda: c.ask("WEIR.PEEK", limit, "k", 2, "PATIENCE", "forever")[0] == 1))
 
 
 def a_take_without_patience_joins_no_wait_list():

@@ -60,11 +60,11 @@ def a_take_is_answered():
              verdict(False, 10, 0, -1, 1000, reason="TOO_BIG"))
         says("nothing", c.ask("GET", "/v1/take?limit=api&key=k&cost=0"), 200,
              verdict(True, 10, 0, 0, 1000))
-        says("a reservation", c.ask("GET", "/v1/take?limit=api&key=k&reserve=1s"), 200,
+        says("a reservation", c.ask("GET", "/v1/take?limit=api&key=k&patience=1s"), 200,
              verdict(True, 10, 0, 0, 1100, 100))
-        says("in milliseconds", c.ask("GET", "/v1/take?limit=api&key=k&reserve=199"), 429,
+        says("in milliseconds", c.ask("GET", "/v1/take?limit=api&key=k&patience=199"), 429,
              verdict(False, 10, 0, 1, 1100))
-        says("forever", c.ask("GET", "/v1/take?limit=api&key=k&reserve=forever"), 200,
+        says("forever", c.ask("GET", "/v1/take?limit=api&key=k&patience=forever"), 200,
              verdict(True, 10, 0, 0, 1200, 200))
         says("a pacer's own", c.ask("GET", "/v1/take?limit=pace&key=k"), 200,
              verdict(True, 1, 0, 0, 100))
@@ -125,7 +125,7 @@ def peeks_refunds_resets():
         says("fresh", c.ask("GET", "/v1/peek?limit=win&key=k&cost=0"), 200,
              verdict(True, 3, 3, 0, 0))
         says("a reset by JSON", c.ask("POST", "/v1/reset", '{"limit":"win","key":"k"}'), 204)
-        says("a patient peek", c.ask("GET", "/v1/peek?limit=1/s&key=k&cost=1&reserve=1s"), 200,
+        says("a patient peek", c.ask("GET", "/v1/peek?limit=1/s&key=k&cost=1&patience=1s"), 200,
              verdict(True, 1, 0, 0, 1000))
 
 
@@ -439,8 +439,9 @@ BAD_QUERIES = ["", "limit=win", "key=k", "limit=win&key=k&cost=x", "limit=win&ke
                "limit=win&key=k&cost=1.5",
                "limit=win&key=k&cost=", "limit=win&key=k&cost=9223372036854775808",
                "limit=win&key=%zz", "limit=win&key=%0",
-               "limit=win&key=k&wait=soon", "limit=win&key=k&wait=-1", "limit=win&key=k&reserve=1w",
-               "limit=win&key=k&wait=1&reserve=1",
+               "limit=win&key=k&wait=soon", "limit=win&key=k&wait=-1",
+               "limit=win&key=k&patience=1w",
+               "limit=win&key=k&wait=1&patience=1",
                "limit=win&key=k&key=l", "limit=win&limit=win&key=k", "limit=10/parsec&key=k",
                "limit=token-bucket+10/s+brust%3D1&key=k",
                "limit=10/s%00&key=k"]
@@ -651,7 +652,8 @@ def every_address_is_served():
             says("the peer's network is the key, of IPv6",
                  c.ask("GET", "/v1/peek?limit=api&key=::/64&cost=0"),
                  200, verdict(True, 4, 3, 0, 60000))
-    with Daemon("--limit", "five=5/s", "--ipv6-prefix", "128", listen=(":0",)) as daemon:
+    with Daemon("--limit", "five=5/s", "--ipv6-prefix", "128", "--insecure",
+                listen=(":0",)) as daemon:
         port = daemon.addresses[0][1]
         for host in ("127.0.0.1", "::1"):
             with Http((host, port)) as c:

@@ -107,7 +107,7 @@ def an_untouched_key_is_told_as_it_would_be():
     """A peek replies the same without tables as with them."""
     with Daemon("--threads", "1") as daemon, daemon.resp() as c:
         c.ask("WEIR.CLOCK", "ADVANCE", "1234567us")
-        asks = [["WEIR.PEEK", text, "new", cost, "RESERVE", patience] for text in SMALL
+        asks = [["WEIR.PEEK", text, "new", cost, "PATIENCE", patience] for text in SMALL
                 for cost in (0, 1, 3, 1000)
                 for patience in ("0", "1500ms", "forever")] + [["WEIR.PEEK", text, "new"]
                                                                for text in SMALL]

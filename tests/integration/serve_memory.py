@@ -213,7 +213,7 @@ def sixteen_terms(i):
 def all_at_once():
     """Names, keys of 64 KiB that wait, requests that never end, batches of literals, and invented
     keys."""
-    names = b"".join(encode("WEIR.TAKE", "p", "k", 1, "RESERVE", "forever", "AS", f"{n:0200d}")
+    names = b"".join(encode("WEIR.TAKE", "p", "k", 1, "PATIENCE", "forever", "AS", f"{n:0200d}")
                      for n in range(500))
     waits = encode("WEIR.TAKE", "p", "k" * 65000, 1, "WAIT", "forever") * 8
     part = b"*2\r\n$4\r\nECHO\r\n$900000\r\n" + b"x" * 200000

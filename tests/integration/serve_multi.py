@@ -41,9 +41,9 @@ def commands_are_queued_and_run_in_order():
         (["CL.THROTTLE", "k", 15, 30, 60], [0, 16, 15, -1, 2]),
         (["THROTTLE", "k", 16, 30, 60], [1, 16, 14, 4, 0]),
         (["WEIR.TAKEALL", 2, "b", "a", 1, "w", "a", 1], [1, 3, 2, 0, 60000, 0, -1]),
-        (["WEIR.TAKE", "b", "r", 6, "RESERVE", "1s"], [0, 5, 5, -1, 0, 0]),
+        (["WEIR.TAKE", "b", "r", 6, "PATIENCE", "1s"], [0, 5, 5, -1, 0, 0]),
         (["WEIR.TAKE", "b", "r", 5], [1, 5, 0, 0, 500, 0]),
-        (["WEIR.TAKE", "b", "r", 1, "RESERVE", "1s", "AS", "id"], [1, 5, 0, 0, 600, 100]),
+        (["WEIR.TAKE", "b", "r", 1, "PATIENCE", "1s", "AS", "id"], [1, 5, 0, 0, 600, 100]),
         (["WEIR.CANCEL", "id"], 1), (["WEIR.RESET", "w", "a"], "OK"),
         (["WEIR.LIMIT", "SET", "new", "2/s"], "OK"), (["WEIR.TAKE", "new", "k"],
                                                       [1, 2, 1, 0, 500, 0]),
@@ -81,10 +81,14 @@ def errors_while_it_runs_are_elements():
         expect("and what is around it runs", [reply[0] for reply in got[::2]],
                [1, 1, 1, 1, 1, 0, 0, 0])
     with Daemon("--no-admin", *LIMITS) as daemon, daemon.resp() as c:
-        queued(c, ["WEIR.TAKE", "b", "k"], ["WEIR.RESET", "b", "k"], ["PING"])
+        queued(c, ["WEIR.TAKE", "b", "k"], ["WEIR.LIMIT", "SET", "x", "1/s"], ["PING"])
         got = c.ask("EXEC")
         check("--no-admin refuses an element", got[0][0] == 1 and got[1].startswith("NOPERM")
               and got[2] == "PONG", got)
+        c.ask("MULTI")
+        check("a command that is not allowed in any form aborts it",
+              c.ask("WEIR.RESET", "b", "k").startswith("NOPERM")
+              and c.ask("EXEC").startswith("EXECABORT"))
 
 
 def errors_while_it_is_queued_abort_it():
@@ -141,7 +145,7 @@ def nothing_waits_in_it():
     """As Redis does with commands that block: queued, and not waited for."""
     with Daemon(*LIMITS) as daemon, daemon.resp() as c:
         queued(c, ["WEIR.TAKE", "b", "k"], ["WEIR.TAKE", "b", "k", 1, "WAIT", "1s"],
-               ["WEIR.TAKE", "b", "k", 1, "RESERVE", "1s"])
+               ["WEIR.TAKE", "b", "k", 1, "PATIENCE", "1s"])
         got = c.ask("EXEC")
         check("WAIT is an error in its place", isinstance(got[1], Error) and "WAIT" in got[1], got)
         expect("and charges nothing", [got[0], got[2]], [[1, 5, 4, 0, 100, 0],

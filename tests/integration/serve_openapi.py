@@ -204,6 +204,8 @@ ASKED = [
     ("get", "/v1/peek", f"/v1/peek?{WIN}a", None, {}, 200),
     ("get", "/v1/peek", f"/v1/peek?{WIN}a&wait=1", None, {}, 400),
     ("head", "/v1/peek", f"/v1/peek?{WIN}a", None, {}, 200),
+    ("post", "/v1/charge", f"/v1/charge?{WIN}a&cost=3", "", {}, 200),
+    ("post", "/v1/charge", "/v1/charge", "", {}, 400),
     ("post", "/v1/refund", f"/v1/refund?{WIN}a", "", {}, 200),
     ("post", "/v1/refund", "/v1/refund", "", {}, 400),
     ("post", "/v1/reset", f"/v1/reset?{WIN}a", "", {}, 204),

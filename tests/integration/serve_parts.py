@@ -270,13 +270,13 @@ def no_reply_is_delayed_longer_than_max_wait():
     with Daemon("--max-wait", "10s", "--limit", "p=pacer 1/s", "--limit",
                 "w=fixed-window 1/1m") as daemon, \
             daemon.resp() as clock, daemon.resp() as c, daemon.http() as h:
-        got = [clock.ask("WEIR.TAKE", "p", "k", 1, "RESERVE", "forever")[0] for _ in range(13)]
+        got = [clock.ask("WEIR.TAKE", "p", "k", 1, "PATIENCE", "forever")[0] for _ in range(13)]
         expect("what is reserved is not further ahead than that", got, [1] * 11 + [0] * 2)
         expect("a wait that would be longer is refused at once",
                c.ask("WEIR.TAKE", "p", "k", 1, *FOREVER)[0], 0)
         expect("over HTTP too", h.ask("GET", "/v1/take?limit=p&key=k&wait=1h").status, 429)
         expect("and where the limit says how long", h.ask("GET", "/v1/auth/p?key=k").status, 429)
-        expect("which takes nothing", clock.ask("WEIR.PEEK", "p", "k", 1, "RESERVE", "forever")[3],
+        expect("which takes nothing", clock.ask("WEIR.PEEK", "p", "k", 1, "PATIENCE", "forever")[3],
                1000)
         clock.ask("WEIR.TAKE", "w", "k")
         expect("nor for a window", c.ask("WEIR.TAKE", "w", "k", 1, *FOREVER)[0], 0)
@@ -289,8 +289,9 @@ def no_reply_is_delayed_longer_than_max_wait():
     with Daemon() as daemon, daemon.resp() as c:
         c.ask("WEIR.TAKE", "pacer 1/59m", "k")
         expect("by default an hour",
-               c.ask("WEIR.TAKE", "pacer 1/59m", "k", 1, "RESERVE", "forever")[0], 1)
-        expect("and no more", c.ask("WEIR.TAKE", "pacer 1/59m", "k", 1, "RESERVE", "forever")[0], 0)
+               c.ask("WEIR.TAKE", "pacer 1/59m", "k", 1, "PATIENCE", "forever")[0], 1)
+        expect("and no more",
+               c.ask("WEIR.TAKE", "pacer 1/59m", "k", 1, "PATIENCE", "forever")[0], 0)
 
 
 # ---- Memory ------------------------------------------------------------------------------------
@@ -302,7 +303,7 @@ def named_reservations_are_counted():
         before, told = daemon.rss_mib(), 0
         crowd = [daemon.resp() for _ in range(60)]
         for i, c in enumerate(crowd):
-            c.send_behind(b"".join(encode("WEIR.TAKE", "p", "k", 1, "RESERVE", "forever", "AS",
+            c.send_behind(b"".join(encode("WEIR.TAKE", "p", "k", 1, "PATIENCE", "forever", "AS",
                                           f"{n:0200d}")
                                    for n in range(1000)))
         for c in crowd:
@@ -346,7 +347,7 @@ def info_adds_up_to_what_the_system_says():
         crowd = [daemon.resp() for _ in range(200)]
         for i, c in enumerate(crowd):
             c.send_behind(
-                b"".join(encode("WEIR.TAKE", "p", f"{i}-{n}", 1, "RESERVE", "forever", "AS",
+                b"".join(encode("WEIR.TAKE", "p", f"{i}-{n}", 1, "PATIENCE", "forever", "AS",
                                 f"{n:050d}")
                          for n in range(20))
                 + b"".join(encode("CL.THROTTLE", f"{i}-{n}", 10, 1 + n, 1000) for n in range(500))

@@ -261,10 +261,10 @@ def clients_are_killed():
         waits, number, _ = victim()
         c.ask("WEIR.TAKE", "1/s", "w")
         waits.send("WEIR.TAKE", "1/s", "w", 1, "WAIT", "1h")
-        until(lambda: c.ask("WEIR.PEEK", "1/s", "w", 1, "RESERVE", "1h")[5] == 2000)
+        until(lambda: c.ask("WEIR.PEEK", "1/s", "w", 1, "PATIENCE", "1h")[5] == 2000)
         c.ask("CLIENT", "KILL", "ID", number)
         check("its turn is free again",
-              until(lambda: c.ask("WEIR.PEEK", "1/s", "w", 1, "RESERVE", "1h")[5] == 1000))
+              until(lambda: c.ask("WEIR.PEEK", "1/s", "w", 1, "PATIENCE", "1h")[5] == 1000))
         me = c.ask("CLIENT", "ID")
         expect("me too", c.ask("CLIENT", "KILL", "ID", me, "SKIPME", "no"), 1)
         expect("I am closed", c.rest(), b"")

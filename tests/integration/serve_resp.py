@@ -31,9 +31,12 @@ BAD = [
     ("WAIT without a time", ["WEIR.TAKE", "10/s", "k", "1", "WAIT"], "WAIT"),
     ("WAIT with a bad time", ["WEIR.TAKE", "10/s", "k", "1", "WAIT", "soon"], "'soon'"),
     ("WAIT with a time below zero", ["WEIR.TAKE", "10/s", "k", "1", "WAIT", "-1"], "'-1'"),
-    ("RESERVE with a bad unit", ["WEIR.TAKE", "10/s", "k", "1", "RESERVE", "1w"], "'1w'"),
-    ("RESERVE without a time", ["WEIR.TAKE", "10/s", "k", "RESERVE"], "RESERVE"),
-    ("WAIT and RESERVE at once", ["WEIR.TAKE", "10/s", "k", "WAIT", "1", "RESERVE", "1"], "ERR"),
+    ("CHARGE without a cost", ["WEIR.CHARGE", "10/s", "k"], "wrong number"),
+    ("CHARGE of less than nothing", ["WEIR.CHARGE", "10/s", "k", "-1"], "cost"),
+    ("CHARGE with patience", ["WEIR.CHARGE", "10/s", "k", "1", "WAIT"], "'WAIT'"),
+    ("PATIENCE with a bad unit", ["WEIR.TAKE", "10/s", "k", "1", "PATIENCE", "1w"], "'1w'"),
+    ("PATIENCE without a time", ["WEIR.TAKE", "10/s", "k", "PATIENCE"], "PATIENCE"),
+    ("WAIT and PATIENCE at once", ["WEIR.TAKE", "10/s", "k", "WAIT", "1", "PATIENCE", "1"], "ERR"),
     ("AS without a name", ["WEIR.TAKE", "10/s", "k", "1", "AS"], "AS"),
     ("a peek cannot WAIT", ["WEIR.PEEK", "10/s", "k", "1", "WAIT", "1s"], "'WAIT'"),
     ("a refund below zero", ["WEIR.REFUND", "10/s", "k", "-1"], "'-1'"),
@@ -398,32 +401,33 @@ def takes_peeks_refunds_resets():
             ("a take of nothing", ["WEIR.TAKE", "b", "k", 0], [1, 5, 1, 0, 400, 0]),
             ("a peek", ["WEIR.PEEK", "b", "k"], [1, 5, 0, 0, 500, 0]),
             ("a peek charges nothing", ["WEIR.PEEK", "b", "k", 0], [1, 5, 1, 0, 400, 0]),
-            ("a patient peek", ["WEIR.PEEK", "b", "k", 3, "RESERVE", "1s"], [1, 5, 0, 0, 700, 200]),
+            ("a patient peek", ["WEIR.PEEK", "b", "k", 3, "PATIENCE", "1s"],
+             [1, 5, 0, 0, 700, 200]),
             ("a refund", ["WEIR.REFUND", "b", "k", 2], 2),
             ("a refund of one", ["WEIR.REFUND", "b", "k"], 1),
             ("a refund of more than is charged", ["WEIR.REFUND", "b", "k", 100], 1),
-            ("a reservation", ["WEIR.TAKE", "b", "k", 5, "RESERVE", "0"], [1, 5, 0, 0, 500, 0]),
-            ("a reservation that waits", ["WEIR.TAKE", "b", "k", 2, "reserve", "200ms", "as", "r"],
+            ("a reservation", ["WEIR.TAKE", "b", "k", 5, "PATIENCE", "0"], [1, 5, 0, 0, 500, 0]),
+            ("a reservation that waits", ["WEIR.TAKE", "b", "k", 2, "patience", "200ms", "as", "r"],
              [1, 5, 0, 0, 700, 200]),
-            ("milliseconds are bare", ["WEIR.TAKE", "b", "k", 1, "RESERVE", "299"],
+            ("milliseconds are bare", ["WEIR.TAKE", "b", "k", 1, "PATIENCE", "299"],
              [0, 5, 0, 1, 700, 0]),
-            ("no unit, no need", ["WEIR.TAKE", "b", "k", 1, "AS", "s", "RESERVE", "300"],
+            ("no unit, no need", ["WEIR.TAKE", "b", "k", 1, "AS", "s", "PATIENCE", "300"],
              [1, 5, 0, 0, 800, 300]),
-            ("forever", ["WEIR.TAKE", "b", "k", 1, "RESERVE", "forever", "AS", "s2"],
+            ("forever", ["WEIR.TAKE", "b", "k", 1, "PATIENCE", "forever", "AS", "s2"],
              [1, 5, 0, 0, 900, 400]),
             ("cancelled", ["WEIR.CANCEL", "s2"], 1),
             ("one with another behind it", ["WEIR.CANCEL", "r"], 1),
             ("a window", ["WEIR.TAKE", "w", "k", 3], [1, 3, 0, 0, 60000, 0]),
-            ("windows promise nothing", ["WEIR.TAKE", "w", "k", 1, "RESERVE", "forever"],
+            ("windows promise nothing", ["WEIR.TAKE", "w", "k", 1, "PATIENCE", "forever"],
              [0, 3, 0, 60000, 60000, 0]),
             ("reset", ["WEIR.RESET", "w", "k"], "OK"),
             ("fresh", ["WEIR.PEEK", "w", "k", 0], [1, 3, 3, 0, 0, 0]),
             ("reset of a key never seen", ["WEIR.RESET", "w", "never"], "OK"),
             ("a pacer's own patience", ["WEIR.TAKE", "p", "k"], [1, 1, 0, 0, 100, 0]),
             ("its wait shows", ["WEIR.TAKE", "p", "k"], [1, 1, 0, 0, 200, 100]),
-            ("an impatient one is refused", ["WEIR.TAKE", "p", "k", 1, "RESERVE", "0"],
+            ("an impatient one is refused", ["WEIR.TAKE", "p", "k", 1, "PATIENCE", "0"],
              [0, 1, 0, 200, 200, 0]),
-            ("the cost may be left out", ["WEIR.TAKE", "p", "k", "RESERVE", "0"],
+            ("the cost may be left out", ["WEIR.TAKE", "p", "k", "PATIENCE", "0"],
              [0, 1, 0, 200, 200, 0]),
         ]
         for sentence, words, wanted in rows:
@@ -441,13 +445,13 @@ def names_of_reservations_do_not_run_out():
     with Daemon() as daemon, daemon.resp() as c:
         bad = []
         for i in range(5000):
-            c.send("WEIR.TAKE", "1k/s burst=1", "k", 1, "RESERVE", "forever", "AS", f"r{i}")
+            c.send("WEIR.TAKE", "1k/s burst=1", "k", 1, "PATIENCE", "forever", "AS", f"r{i}")
             c.send("WEIR.CLOCK", "ADVANCE", "2ms")
         for i in range(5000):
             reply = c.read(), c.read()
             bad += [(i, reply)] if not isinstance(reply[0], list) or reply[0][0] != 1 else []
         check("5,000 names, one after the other", not bad, bad[:1])
-        replies = [c.ask("WEIR.TAKE", "1/s burst=1", "k", 1, "RESERVE", "forever", "AS", f"s{i}")
+        replies = [c.ask("WEIR.TAKE", "1/s burst=1", "k", 1, "PATIENCE", "forever", "AS", f"s{i}")
                    for i in range(3000)]
         refused = next((i for i, r in enumerate(replies) if isinstance(r, Error)), None)
         check("a connection may have 1024 at once, and then there is an error",
@@ -462,16 +466,17 @@ def reservations_end_with_their_connection():
         with daemon.resp() as other:
             other.ask("WEIR.TAKE", "1/s", "k")
             expect("one reserves",
-                   other.ask("WEIR.TAKE", "1/s", "k", 1, "RESERVE", "forever", "AS", "r"),
+                   other.ask("WEIR.TAKE", "1/s", "k", 1, "PATIENCE", "forever", "AS", "r"),
                    [1, 1, 0, 0, 2000, 1000])
-            expect("the next is behind it", c.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever"),
+            expect("the next is behind it",
+                   c.ask("WEIR.PEEK", "1/s", "k", 1, "PATIENCE", "forever"),
                    [1, 1, 0, 0, 3000, 2000])
             other.send("QUIT")
             other.rest()
         expect("it leaves, and gives its turn back",
-               c.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever"), [1, 1, 0, 0, 2000, 1000])
+               c.ask("WEIR.PEEK", "1/s", "k", 1, "PATIENCE", "forever"), [1, 1, 0, 0, 2000, 1000])
         with daemon.resp() as other:
-            other.ask("WEIR.TAKE", "1/s", "k", 1, "RESERVE", "forever", "AS", "r")
+            other.ask("WEIR.TAKE", "1/s", "k", 1, "PATIENCE", "forever", "AS", "r")
             c.ask("WEIR.CLOCK", "ADVANCE", "1001ms")
             other.send("QUIT")
             other.rest()

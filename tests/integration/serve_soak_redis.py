@@ -38,7 +38,7 @@ WRONG = []
 
 def take(dice, limit, key, cost):
     words = ["WEIR.TAKE", limit, key, cost]
-    kind = dice.choice(["WAIT", "WAIT", "RESERVE", None])
+    kind = dice.choice(["WAIT", "WAIT", "PATIENCE", None])
     if kind:
         words += [kind, dice.choice(["0", "50", "200ms", "forever"])]
     if kind == "WAIT" and dice.random() < 0.3:

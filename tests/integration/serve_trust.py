@@ -218,7 +218,8 @@ def all_of_ipv4_is_not_one_client():
         charges(daemon, "in hexadecimal", "127.0.0.1", [(XFF, "::ffff:c633:6407")], "198.51.100.7")
         expect("nobody was cut",
                [left(c, key) for key in ("::/64", "64:ff9b::/64", "::ffff:0:0/64")], [1000000] * 3)
-    with Daemon("--limit", "win=fixed-window 1000000/1h", listen=("[::]:0",)) as daemon:
+    with Daemon("--limit", "win=fixed-window 1000000/1h", "--insecure",
+                listen=("[::]:0",)) as daemon:
         port = daemon.addresses[0][1]
         for n in (5, 6):    # to [::], an IPv4 peer is mapped
             with From(f"127.0.0.{n}", ("127.0.0.1", port)) as c:

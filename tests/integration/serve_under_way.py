@@ -103,7 +103,7 @@ def a_command_that_waits_is_counted_once():
             daemon.resp() as a, daemon.resp() as b:
         a.ask("WEIR.TAKE", "paced", "k")
         before = int(b.info()["total_commands_processed"])
-        a.send_bytes(encode("WEIR.TAKE", "paced", "k", "RESERVE", "2h", "AS", "x")
+        a.send_bytes(encode("WEIR.TAKE", "paced", "k", "PATIENCE", "2h", "AS", "x")
                      + encode("WEIR.CANCEL", "x"))
         expect("the take, its cancel", (a.read()[0], a.read()), (1, 1))
         expect("and INFO", int(b.info()["total_commands_processed"]) - before, 3)
@@ -114,7 +114,7 @@ def a_command_that_waits_is_counted_once():
 
 def clients_that_leave_leave_nothing_in_the_queue():
     takes = encode("WEIR.TAKE", "far", "k", 1, "WAIT", "10s") * 500
-    others = [encode("WEIR.TAKE", "far", "k", "RESERVE", "1s", "AS", "x"),
+    others = [encode("WEIR.TAKE", "far", "k", "PATIENCE", "1s", "AS", "x"),
               encode("WEIR.PEEK", "far", "k"), encode("WEIR.RESET", "far", "other")]
     with Redis() as redis, \
             on(redis.url(timeout=PATIENT), "--limit", "far=fixed-window 1M/10h") as daemon, \
@@ -155,17 +155,17 @@ def the_end_gives_back_what_was_left_behind():
             with daemon.resp() as c:
                 c.ask("WEIR.TAKE", "paced", "k")
             redis.pause()
-            for words in (("WAIT", "10h"), ("RESERVE", "10h", "AS", "x")):
+            for words in (("WAIT", "10h"), ("PATIENCE", "10h", "AS", "x")):
                 line = daemon.resp()
                 line.send("WEIR.TAKE", "paced", "k", *words)
-                are_under_way(daemon, 1 + (words[0] == "RESERVE"))
+                are_under_way(daemon, 1 + (words[0] == "PATIENCE"))
                 line.reset()
             daemon.signal(signal.SIGTERM)
             time.sleep(0.2)
             redis.resume()
             expect("the daemon ends", daemon.wait(), 0)
         with on(redis.url(timeout=PATIENT), *limit) as daemon, daemon.resp() as c:
-            wait_ms = c.ask("WEIR.PEEK", "paced", "k", 1, "RESERVE", "forever")[5]
+            wait_ms = c.ask("WEIR.PEEK", "paced", "k", 1, "PATIENCE", "forever")[5]
             check("the next one waits for one turn", 0 < wait_ms <= 3600_000, wait_ms)
 
 
@@ -208,7 +208,7 @@ def a_window_that_its_client_left_is_not_charged():
             redis.pause()
             with daemon.resp() as a:
                 a.send("WEIR.TAKE", limit, "k", "WAIT", "1h")
-                a.send("WEIR.TAKE", limit, "k", "RESERVE", "1h", "AS", "x")
+                a.send("WEIR.TAKE", limit, "k", "PATIENCE", "1h", "AS", "x")
                 are_under_way(daemon, 2)
             redis.resume()
             check(f"{limit}: what was granted too late is given back",
@@ -239,7 +239,7 @@ def a_cancel_can_be_tried_again():
             on(redis.url(timeout="200ms"), "--limit", "paced=pacer 1/1h fallback=deny") as daemon, \
             daemon.resp() as a:
         a.ask("WEIR.TAKE", "paced", "p")
-        expect("reserved", a.ask("WEIR.TAKE", "paced", "p", "RESERVE", "2h", "AS", "x")[0], 1)
+        expect("reserved", a.ask("WEIR.TAKE", "paced", "p", "PATIENCE", "2h", "AS", "x")[0], 1)
         redis.pause()
         until(lambda: a.ask("WEIR.TAKE", "paced", "other")[0] == 0)
         check("not while the store is down", isinstance(a.ask("WEIR.CANCEL", "x"), Error))

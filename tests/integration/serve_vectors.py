@@ -204,7 +204,7 @@ class OverResp:
         """The commands of an event, and the function that makes a row of their replies."""
         e, limit = event, f"case{self.cases}"
         cost = [] if e.cost is None else [e.cost]
-        words = [] if e.wait is None else ["RESERVE", e.wait]
+        words = [] if e.wait is None else ["PATIENCE", e.wait]
         clock = [] if e.at is None else [("WEIR.CLOCK", "SET", start + e.at)]
         look = ("WEIR.PEEK", limit, e.key, 0)
         if e.verb == "limit":
@@ -219,6 +219,8 @@ class OverResp:
             return clock + [("WEIR.TAKE", limit, e.key, *cost, *words)], lambda r: six(r[-1])
         if e.verb == "peek":
             return clock + [("WEIR.PEEK", limit, e.key, *cost, *words)], lambda r: six(r[-1])
+        if e.verb == "charge":
+            return clock + [("WEIR.CHARGE", limit, e.key, *cost)], lambda r: six(r[-1])
         if e.verb == "refund":
             return clock + [("WEIR.REFUND", limit, e.key, *cost), look], given_back
         if e.verb == "cancel":
@@ -292,7 +294,7 @@ class OverHttp:
         self.touched.note(e)
         query = {"limit": limit, "key": e.key}
         query |= {"cost": e.cost} if e.cost is not None else {}
-        query |= {"reserve": e.wait} if e.wait is not None else {}
+        query |= {"patience": e.wait} if e.wait is not None else {}
         if e.verb == "reset":
             return self.plain("POST", "/v1/reset?" + urllib.parse.urlencode(query), (204,))
         if e.verb == "refund":
@@ -301,7 +303,8 @@ class OverHttp:
             if answer.status != 200 or isinstance(row, str):
                 return f"answered {answer!r}, {row!r}"
             return row | {"returned": json.loads(answer.body)["returned"]}
-        return self.verdict("GET" if self.cases % 2 else "POST", f"/v1/{e.verb}", query)
+        method = "GET" if self.cases % 2 and e.verb != "charge" else "POST"
+        return self.verdict(method, f"/v1/{e.verb}", query)
 
     def plain(self, method, target, statuses, body=""):
         answer = self.line.ask(method, target, body)

@@ -13,7 +13,7 @@ from daemon import Daemon, Error, check, encode, expect, play, until
 
 def peek_wait(c, limit, key="k"):
     """How long one more take would have to wait."""
-    return c.ask("WEIR.PEEK", limit, key, 1, "RESERVE", "forever")[5]
+    return c.ask("WEIR.PEEK", limit, key, 1, "PATIENCE", "forever")[5]
 
 
 def stands_in_line(c, daemon_line, limit, before, *words):
@@ -348,7 +348,7 @@ def a_client_may_ask_for_what_remains():
         check("and a third", until(lambda: delayed(clock) == 1))
         clock.ask("WEIR.CLOCK", "ADVANCE", "2s")
         expect("when its time comes first it is granted", c.read()[:3], [1, 1, 0])
-        for wrong in (("POLL", "1s"), ("RESERVE", "1s", "POLL", "1s"), ("WAIT", "1s", "POLL"),
+        for wrong in (("POLL", "1s"), ("PATIENCE", "1s", "POLL", "1s"), ("WAIT", "1s", "POLL"),
                       ("WAIT", "1s", "POLL", "0"), ("WAIT", "1s", "POLL", "soon")):
             check(f"{wrong} is an error", isinstance(c.ask("WEIR.TAKE", "1/s", "k", *wrong), Error))
 

@@ -33,6 +33,7 @@ FIELDS = ("time_ns verb key cost verdict reason limit remaining wait_ns retry_af
 PRIMES = [7, 13, 97, 101, 997, 7919, 104729, 15485863, 999999999989]
 ROUND = [US, 10 * US, MS, 10 * MS, 100 * MS, S, S, S, 2 * S, 10 * S, M, M, 10 * M, H, H, 12 * H, D]
 ODD = [1001, 7 * US, 333333333, 7 * S, S + 1, 7 * M, 90 * S, 86399 * S, 30 * D, 365 * D, 366 * D]
+CHARGES = 2           # seeds of these millions also charge without asking; others stay
 CONSTANTS = 10**12    # seeds from here on also make limits that count nothing
 OPTIONS = 2 * 10**12  # and from here on limits with anchor=
 BUCKETS = ["token-bucket", "leaky-bucket", "pacer", "smooth-bursty", "min-interval"]
@@ -263,6 +264,7 @@ class Script:
         # of the line before: an interesting time, remaining, wait
         self.last = self.sim.start + 1, 1, 0
         self.limits = Limits(r, seed)
+        self.charges = seed // 10**6 % 10 == CHARGES
         self.terms = [self.limits.term()
                       for _ in range(1 if r.random() < 0.75 else r.randint(2, 3))]
         self.keys = [f"k{i}" for i in range(r.choice([1, 1, 2, 3]))]
@@ -363,6 +365,8 @@ class Script:
             self.put(f"{self.at()} take {key} {self.cost()}{wait}{name}")
         elif kind < 0.78:
             self.put(f"{self.at()} peek {key} {self.cost()}{self.wait()}")
+        elif kind < 0.83 and self.charges:
+            self.put(f"{self.at()} charge {key} {self.cost()}")
         elif kind < 0.87:
             self.put(f"{self.at()} refund {key} {self.cost()}")
         elif kind < 0.98 and self.ids:

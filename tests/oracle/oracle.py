@@ -12,6 +12,7 @@ never modified in place, so that a peek is a take whose new state is dropped. Ev
     decide(s, now, cost, patience)      (reason, wait, retry)
     charge(s, now, cost)                the state after a grant
     deny(s, now, cost)                  the state after a refusal under count-denied
+    owe(s, now, cost)                   the state after a charge, which asks nothing
     remaining(s, now)
     reset_after(s, now, zero)
     refund(s, now, n, zero)             (state, returned)
@@ -139,6 +140,10 @@ class Term:
         """Does a state of the older version carry over to this one?"""
         return True
 
+    def owe(self, s, now, cost):
+        """Windows fill up: as a refusal that counts."""
+        return self.deny(s, now, cost)
+
     def cancel(self, s, now, cost, act, zero):
         return s, 0
 
@@ -235,6 +240,17 @@ class Bucket(Term):
             return self.behind(min(TOP, ceil(s.D + cost * self.T)), self.after(s.low, now, cost))
         D = self.after(s.D, now, cost)
         return Due(D, s.lost and s.D > now, self.more_than_most(D, now))
+
+    def owe(self, s, now, cost):
+        """As a grant, however much is owed then, up to 2^62 ns ahead."""
+        D = self.read(s, now)
+        last = min(TOP, max(D, now + LONGEST))
+        after = min(self.after(D, now, cost), last)
+        after = Fraction(TOP) if ceil(after) == TOP else after
+        if not self.by_low(s, now):
+            return Due(after, s.lost and s.D > now, self.more_than_most(after, now))
+        H = min(TOP, ceil(s.D + after - max(D, now)))
+        return self.behind(H, after) if H > ceil(after) else Due(Fraction(H), True)
 
     def deny(self, s, now, cost):
         D = self.read(s, now)
@@ -868,6 +884,11 @@ class SmoothWarmup(Term):
         stored = max(Fraction(0), s.stored - cost)
         return Warm(stored, s.next + cost * self.T + self.area(s.stored) - self.area(stored))
 
+    def owe(self, s, now, cost):
+        before, after = self.at(s, now), self.charge(s, now, cost)
+        last = min(now + LONGEST, TOP - self.W - 1)
+        return after._replace(next=min(after.next, max(before.next, last)))
+
     def too_far(self, s, now, cost):
         return ceil(self.charge(s, now, cost).next) >= TOP - self.W
 
@@ -1057,6 +1078,14 @@ class Sim:
         self.keep(key, after)
         return max(back for _, back in done), self.stands(terms, zeros, after)
 
+    def charge(self, key, cost):
+        """Takes without asking, and shows the key as it then stands."""
+        terms, zeros, states = self.touch(key)
+        if cost > 0:
+            states = [t.owe(s, self.now, cost) for t, s in zip(terms, states)]
+            self.keep(key, states)
+        return self.stands(terms, zeros, states)
+
     # The script
 
     def line(self, text):
@@ -1088,6 +1117,8 @@ class Sim:
         key, rest = rest[0], rest[1:]
         cost = int(rest.pop(0)) if rest and "=" not in rest[0] else 1
         opts = dict(o.split("=", 1) for o in rest)
+        if verb == "charge":
+            return key, cost, self.charge(key, cost)
         if verb == "refund":
             back, v = self.give_back(key, lambda i, t, s, z: t.refund(s, self.now, cost, z))
             return key, back, v

@@ -63,4 +63,6 @@ void prop_move(struct prop_case *c, bool back)
         c->now_ns = weir__max(0, c->now_ns - by);
     else
         c->now_ns = weir__min(PROP_FOREVER_NS, weir__add_sat(c->now_ns, by));
+    if (c->charges && prop_odds(&c->rng, 5))
+        prop_charge(c, prop_cost(c));
 }

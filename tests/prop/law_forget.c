@@ -84,6 +84,7 @@ static bool wait_until_fresh(struct prop_case *c)
                                              : weir__add_sat(c->now_ns, reset);
     const int64_t later = prop_odds(&c->rng, 2) ? 0 : prop_range(&c->rng, 0, 1000);
 
+    c->charges = false; /* from here on it is forgotten, or asked like its twin */
     if (at > PROP_FOREVER_NS)
         return false;
     c->now_ns = weir__min(PROP_FOREVER_NS, at + later);

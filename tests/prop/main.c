@@ -39,6 +39,19 @@ const struct prop_law PROP_LAWS[] = {
     {"extreme", "no overflow for any limit, cost and time", prop_law_extreme, 10000, 0},
     {"drift", "rates stay pairs", prop_law_drift, 40, COUNTING},
     {"refund", "refund returns what was taken and no more", prop_law_refund, 10000, COUNTING},
+    {"charge", "a charge of what a take would grant is that take", prop_law_charge, 10000, 0},
+    {"charge-denial", "after charges a denial changes nothing", prop_law_denial, 3000, 0},
+    {"charge-retry", "after charges retry_after is exact", prop_law_retry, 3000, 0},
+    {"charge-remaining", "after charges remaining is granted", prop_law_remaining, 3000, 0},
+    {"charge-peek", "after charges peek is the answer of take", prop_law_peek, 3000, 0},
+    {"charge-forget", "a charged key is forgotten when fresh", prop_law_forget, 5000, 0},
+    {"charge-reset", "so it is at the least such time", prop_law_reset, 5000, 0},
+    {"charge-extreme", "no overflow for any charge", prop_law_extreme, 5000, 0},
+    {"charge-change", "charged keys keep their debt in a change", prop_law_change, 5000, 0},
+    {"charge-binds", "a join refuses what any charged would", prop_law_binds, 10000,
+     ALL_BUT_WARMUP},
+    {"charge-back", "so it does over a clock that steps back", prop_law_binds_back, 10000,
+     ALL_BUT_WARMUP},
     {"carry", "a live change carries over what is used", prop_law_carry, 20000, 0},
     {"change", "a forgotten key and a fresh one agree after a change", prop_law_change, 20000, 0},
     {"join", "states join in any order, any number of times", prop_law_join, 30000, 0},
@@ -99,6 +112,7 @@ static void run_case(struct prop_tally *t, const struct prop_law *law, uint64_t 
     c.law = law;
     c.seed = seed;
     c.rng.state = seed;
+    c.charges = strncmp(law->name, "charge-", 7) == 0;
     c.algorithm = (enum weir_algorithm)(seed >= PROP_CONSTANTS ? WEIR_UNLIMITED + seed % 2
                                                                : seed % PROP_ALGORITHMS);
     if (law->only != 0 && (law->only >> c.algorithm & 1) == 0)

@@ -60,6 +60,7 @@ void prop_term(struct prop_rng *r, enum weir_algorithm algorithm, enum prop_flav
 
 enum prop_verb {
     PROP_TAKE,
+    PROP_CHARGE,
     PROP_REFUND,
     PROP_CANCEL,
     PROP_CHANGE,
@@ -101,12 +102,13 @@ struct prop_case {
     struct prop_step step[PROP_STEPS];
     int steps;
 
+    bool charges; /* now and then the key is charged without being asked */
     bool failed;
     char why[512];
 };
 
 struct prop_law {
-    const char *name;
+    const char *name; /* charge-...: with charges between the steps */
     const char *sentence;
     void (*run)(struct prop_case *c);
     int cases;     /* by default; each is of one algorithm            */
@@ -132,6 +134,7 @@ struct weir__attempt prop_ask(const struct prop_case *c, int64_t now_ns, int64_t
                               int64_t patience_ns);
 /* The verbs on the case's key at its time, written down as steps. */
 struct weir_verdict prop_take(struct prop_case *c, int64_t cost, int64_t patience_ns);
+struct weir_verdict prop_charge(struct prop_case *c, int64_t cost);
 int64_t prop_refund(struct prop_case *c, int64_t n);
 int64_t prop_cancel(struct prop_case *c, int64_t cost, int64_t act_ns);
 /* The next version begins. */
@@ -198,6 +201,7 @@ void prop_law_forget(struct prop_case *c);
 void prop_law_reset(struct prop_case *c);
 void prop_law_drift(struct prop_case *c);
 void prop_law_refund(struct prop_case *c);
+void prop_law_charge(struct prop_case *c);
 void prop_law_carry(struct prop_case *c);
 void prop_law_change(struct prop_case *c);
 void prop_law_join(struct prop_case *c);

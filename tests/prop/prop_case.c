@@ -140,6 +140,9 @@ static void show_step(const struct prop_case *c, const struct prop_step *s)
         printf("take cost=%" PRId64 " patience=%" PRId64 " -> ", s->cost, s->patience_ns);
         show_verdict(&s->v);
         return;
+    case PROP_CHARGE:
+        printf("charge %" PRId64 " -> remaining %" PRId64 "\n", s->cost, s->v.remaining);
+        return;
     case PROP_REFUND: printf("refund %" PRId64 " -> %" PRId64 "\n", s->cost, s->back); return;
     case PROP_CANCEL:
         printf("cancel cost=%" PRId64 " act=%" PRId64 " -> %" PRId64 "\n", s->cost, s->act_ns,
@@ -187,6 +190,19 @@ struct weir_verdict prop_take(struct prop_case *c, int64_t cost, int64_t patienc
 
     weir__meter_take(c->m, c->state, &attempt, &step.v);
     prop_note(c, &step);
+    c->last = step.v;
+    return step.v;
+}
+
+struct weir_verdict prop_charge(struct prop_case *c, int64_t cost)
+{
+    const struct weir__attempt attempt = prop_ask(c, c->now_ns, cost, 0);
+    struct prop_step step = {.verb = PROP_CHARGE, .now_ns = c->now_ns, .cost = cost};
+
+    weir__meter_charge(c->m, c->state, &attempt, &step.v);
+    prop_note(c, &step);
+    prop_expect(c, step.v.allowed && step.v.remaining >= 0 && step.v.remaining <= step.v.limit,
+                "a charge left %" PRId64, step.v.remaining);
     c->last = step.v;
     return step.v;
 }

@@ -152,6 +152,10 @@ void prop_shared_disturb(struct prop_shared *p, struct weir__state *s)
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
     const struct weir__attempt attempt = prop_shared_ask(p, cost, patience);
 
+    if (c->charges && prop_odds(&c->rng, 4)) {
+        weir__meter_charge(c->m, s, &attempt, &c->last);
+        note_end(p, s);
+    }
     switch (prop_range(&c->rng, 0, 11)) {
     case 0: weir__meter_refund(c->m, s, cost, c->now_ns); return;
     case 1:
@@ -187,13 +191,41 @@ static void deny_truth(struct prop_shared *p, struct weir__state *truth,
     note_end(p, truth);
 }
 
+/* What is charged to the joined key is charged to each of those that it stands for. */
+static void shared_charge(struct prop_shared *p, struct weir__state *s,
+                          struct weir__state *const *truth, int n)
+{
+    const struct weir__attempt attempt = prop_shared_ask(p, prop_cost(p->c), 0);
+    struct prop_step step = {.verb = PROP_CHARGE, .now_ns = attempt.now_ns, .cost = attempt.cost};
+
+    for (int i = 0; i < n; i++) {
+        weir__meter_touch(truth_meter(p), truth[i], attempt.now_ns);
+        if (weir__state_is_behind(truth_meter(p), truth[i]))
+            return; /* its due times are rounded up with each charge, those of the join are not */
+    }
+    weir__meter_charge(p->c->m, s, &attempt, &step.v);
+    note_end(p, s);
+    prop_note(p->c, &step);
+    for (int i = 0; i < n && counts_in_full(p->c->m); i++) {
+        weir__meter_charge(truth_meter(p), truth[i], &attempt, &step.v);
+        note_end(p, truth[i]);
+    }
+}
+
 struct weir_verdict prop_shared_take(struct prop_shared *p, struct weir__state *s,
                                      struct weir__state *const *truth, int n)
 {
     struct prop_case *c = p->c;
-    const int64_t cost = prop_cost(c), patience = prop_patience(c);
-    const struct weir__attempt attempt = prop_shared_ask(p, cost, patience);
-    const struct weir_verdict v = take(p, s, &attempt);
+    int64_t cost, patience;
+    struct weir__attempt attempt;
+    struct weir_verdict v;
+
+    if (c->charges && prop_odds(&c->rng, 6))
+        shared_charge(p, s, truth, n);
+    cost = prop_cost(c);
+    patience = prop_patience(c);
+    attempt = prop_shared_ask(p, cost, patience);
+    v = take(p, s, &attempt);
 
     for (int i = 0; i < n; i++) {
         struct weir_verdict own;

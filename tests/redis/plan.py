@@ -27,8 +27,8 @@ from scripts_kit import FAILED, OPTIONS, WEIR as PLAN_HEX, check, expect, tally 
 from scripts_oracle import Store, load_copy, oracle as in_us  # noqa: E402
 from scripts_random import compare, whole_but_rates  # noqa: E402
 from scripts_redis import REMOTE, Redis, RedisError, embed  # noqa: E402
-from scripts_world import (CANCEL, COUNTS, FOREVER, PEEK, REFUND, SHADOW, TAKE, blob,  # noqa: E402
-                           encode, mask_of)
+from scripts_world import (CANCEL, CHARGE, COUNTS, FOREVER, PEEK, REFUND, SHADOW,  # noqa: E402
+                           TAKE, blob, encode, mask_of)
 
 exact = load_copy("oracle")         # in nanoseconds, as limits are written
 LIMITS, SEED = int(OPTIONS.get("limits", 4000)), int(OPTIONS.get("seed", 1))
@@ -215,7 +215,7 @@ def written(asked):
 def patience_of(asked, i, default_ns):
     if asked.verb == CANCEL:
         return asked.acts[i]
-    if asked.verb == REFUND:
+    if asked.verb in (REFUND, CHARGE):
         return 0
     ns = default_ns if asked.patience == -1 else asked.patience
     return FOREVER if ns >= FOREVER else ns // US
@@ -287,7 +287,7 @@ def random_limit(rng):
 
 
 def random_question(rng, limit):
-    verb, n = rng.choice([TAKE, TAKE, PEEK, REFUND, CANCEL]), limit.count(" + ") + 1
+    verb, n = rng.choice([TAKE, TAKE, PEEK, REFUND, CANCEL, CHARGE]), limit.count(" + ") + 1
     return Asked(limit, verb=verb,
                  born=rng.choice([0, 1, 1_600_000_000_000_000, rng.randrange(2**52), 2**62 // US]),
                  wall=rng.choice([rng.choice(MOMENTS), rng.randrange(2**62)]),

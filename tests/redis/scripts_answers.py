@@ -235,8 +235,8 @@ def extreme_script(rng, start, at_end):
             cost = rng.choice((*EXTREME_COSTS, 1, limit, limit, limit + 1, max(1, limit // 2)))
             wait = rng.choice((" wait=0us", " wait=forever", " wait=1us", f" wait={2**52}us",
                                f" wait={span}us"))
-            verb = rng.choice(("take", "take", "take", "peek", "refund"))
-            put(f"{now}us {verb} k {cost}{wait if verb != 'refund' else ''}")
+            verb = rng.choice(("take", "take", "take", "peek", "refund", "charge"))
+            put(f"{now}us {verb} k {cost}{wait if verb in ('take', 'peek') else ''}")
             span = max([int(f) for f in rows[-1][8:11] if f not in ("-", "-1")] or [1])
     except OverflowError:
         pass                        # the contract ends here

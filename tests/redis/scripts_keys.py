@@ -245,7 +245,7 @@ def a_request_that_fails_charges_no_key(redis):
     good = blob(TAKE, NOW, [term])
     for name, bad in (("another version", blob(TAKE + 256, NOW, [term])),
                       ("no verb", blob(0, NOW, [term])),
-                      ("a verb too many", blob(6, NOW, [term])), ("a byte too many", good + b"x"),
+                      ("a verb too many", blob(7, NOW, [term])), ("a byte too many", good + b"x"),
                       ("a term too many", blob(TAKE, NOW, [term, term])),
                       ("a negative cost", blob(TAKE, NOW, [(TOKEN, -1, 0, [])]))):
         expect(f"{name} is an error", error_of(redis.script, 1, ["k"], bad), "WEIRFORM")

@@ -76,6 +76,7 @@ class Script(compare.Script):
         super().__init__(seed)
 
     cut = staticmethod(whole)
+    charges = property(lambda self: self.seed % 2 == 1, lambda self, value: None)
 
     def put(self, line):
         super().put(self.cut(line))
@@ -85,9 +86,11 @@ class Script(compare.Script):
 
 
 class SteadyScript(Script):
-    """One that any store must answer alike: no live change, and a clock that does not step back."""
+    """One that any store must answer alike: no live change, a clock that does not step back, and no
+    charge, which may end 2^62 ns ahead: that is no whole microsecond."""
 
     cut = staticmethod(whole_but_rates)
+    charges = property(lambda self: False, lambda self, value: None)
     changes = property(lambda self: 0, lambda self, value: None)
     back = property(lambda self: 0, lambda self, value: None)
 

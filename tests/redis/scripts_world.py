@@ -12,7 +12,7 @@ from math import ceil
 
 from scripts_oracle import FixedWindow, Pacer, SmoothWarmup, Store, oracle
 
-TAKE, PEEK, REFUND, CANCEL, PAY = 1, 2, 3, 4, 5
+TAKE, PEEK, REFUND, CANCEL, PAY, CHARGE = 1, 2, 3, 4, 5, 6
 COUNTS, SHADOW = 16, 32
 FOREVER = 2**63 - 1
 REASONS = ("OK", "LIMITED", "TOO_BIG", "QUEUE_FULL")
@@ -147,6 +147,9 @@ class World:
         key, rest = rest[0], rest[1:]
         cost = int(rest.pop(0)) if rest and "=" not in rest[0] else 1
         options = dict(o.split("=", 1) for o in rest)
+        if verb == "charge":
+            self.ask(CHARGE, key, [(cost, 0)] * len(self.terms))
+            return key, cost
         if verb == "refund":
             return key, self.ask(REFUND, key, [(cost, 0)] * len(self.terms))[9]
         patience = options.get("wait")

@@ -90,7 +90,7 @@ static bool apply(void *subject, const struct sim_event *event, struct sim_outco
 
     if (done && event->verb == SIM_LIMIT)
         touch_all(s);
-    else if (event->verb == SIM_TAKE || event->verb == SIM_PEEK)
+    else if (event->verb == SIM_TAKE || event->verb == SIM_PEEK || event->verb == SIM_CHARGE)
         note_key(s, event->key);
     return done;
 }

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/num.h"
+#include "base/sha256.h"
 #include "base/text.h"
 
 static void durations_are_read_exactly_or_refused(void **state)
@@ -407,7 +408,46 @@ static void json_values_have_commas_between_them(void **state)
                               "\"b\":[18446744073709551615,null,{},[]],\"c\":true,\"d\":false}");
 }
 
+/* Of so many letters a: around the ends of a block, where the padding differs. */
+static void sha256_gives_the_reference_answers(void **state)
+{
+    static const struct {
+        size_t n;
+        const char *hex;
+    } ROWS[] = {
+        {0, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {1, "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"},
+        {55, "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318"},
+        {56, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a"},
+        {63, "7d3e74a05d7db15bce4ad9ec0658ea98e3f06eeecf16b4c6fff2da457ddc2f34"},
+        {64, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb"},
+        {65, "635361c48bb9eab14198e76ea8ab7f1a41685d6ad62aa9146d301d4f17eb0ae0"},
+        {119, "31eba51c313a5c08226adf18d4a359cfdfd8d2e816b13f4af952f7ea6584dcfb"},
+        {120, "2f3d335432c70b580af0e8e1b3674a7c020d683aa5f73aaaedfdc55af904c21c"},
+        {128, "6836cf13bac400e9105071cd6af47084dfacad4e5e302c94bfed24e013afb73e"},
+        {1000, "41edece42d63e8d9bf515a9ba6932e1c20cbc9f5a5d134645adb5db1b9737ea3"},
+    };
+    char text[1000], hex[2 * WEIR__SHA256_BYTES + 1];
+    unsigned char digest[WEIR__SHA256_BYTES], other[WEIR__SHA256_BYTES];
+
+    (void)state;
+    memset(text, 'a', sizeof text);
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        weir__sha256(text, ROWS[i].n, digest);
+        for (size_t k = 0; k < sizeof digest; k++)
+            (void)snprintf(hex + 2 * k, 3, "%02x", digest[k]);
+        assert_string_equal(hex, ROWS[i].hex);
+    }
+    for (size_t i = 0; i < sizeof digest; i++) {
+        memcpy(other, digest, sizeof other);
+        assert_true(weir__sha256_equal(digest, other));
+        other[i] ^= (unsigned char)(1 << i % 8);
+        assert_false(weir__sha256_equal(digest, other));
+    }
+}
+
 static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(sha256_gives_the_reference_answers),
     cmocka_unit_test(a_period_is_a_bare_unit_where_one_is_enough),
     cmocka_unit_test(json_strings_are_escaped_and_valid_utf8),
     cmocka_unit_test(json_values_have_commas_between_them),

@@ -411,7 +411,7 @@ static void an_override_has_a_share_too(void **state)
     const struct weir_limit less = parse("token-bucket 4/s burst=4");
 
     (void)state;
-    assert_int_equal(weir__local_override(l, limit, "vip", 3, &own), 0);
+    assert_int_equal(weir__local_override(l, limit, "vip", 3, false, &own), 0);
     assert_int_equal(left(l, limit, "vip"), 50); /* it falls back as the policy does */
     assert_int_equal(left(l, limit, "k"), 5);
     assert_true(take(l, limit, "vip", 30).allowed);
@@ -419,7 +419,7 @@ static void an_override_has_a_share_too(void **state)
     assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 25);
     assert_int_equal(left(l, limit, "vip"), 0);
     assert_int_equal(drain_backlog(l, limit, "vip", NULL), 30);
-    assert_int_equal(weir__local_override(l, limit, "vip", 3, &less), 0);
+    assert_int_equal(weir__local_override(l, limit, "vip", 3, false, &less), 0);
     assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 1);
     define(l, &limit, "token-bucket 20/s burst=20");
     assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 1);
@@ -427,11 +427,11 @@ static void an_override_has_a_share_too(void **state)
     assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 5);
     define(l, &limit, "token-bucket 20/s burst=20");
     assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 1);
-    assert_int_equal(weir__local_override(l, limit, "vip", 3, NULL), 0);
+    assert_int_equal(weir__local_override(l, limit, "vip", 3, false, NULL), 0);
     assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 5);
-    assert_int_equal(weir__local_override(l, limit, "none", 4, NULL), 0);
+    assert_int_equal(weir__local_override(l, limit, "none", 4, false, NULL), 0);
     define(l, &limit, "token-bucket 20/s fallback=allow"); /* and without a share */
-    assert_int_equal(weir__local_override(l, limit, "vip", 3, &less), 0);
+    assert_int_equal(weir__local_override(l, limit, "vip", 3, false, &less), 0);
     assert_true(take(l, limit, "vip", 100).allowed);
     weir__local_close(l);
 }
@@ -796,7 +796,8 @@ static void limits_may_change_while_threads_decide(void **state)
     for (int i = 0; i < 40; i++) {
         weir__local_nodes(c.l, 1 + i % 5);
         define(c.l, &c.limit[0], TEXTS[i % 4]);
-        assert_int_equal(weir__local_override(c.l, c.limit[0], "k", 1, i % 3 ? &own : NULL), 0);
+        assert_int_equal(weir__local_override(c.l, c.limit[0], "k", 1, false, i % 3 ? &own : NULL),
+                         0);
     }
     atomic_store(&c.stop, true);
     for (int i = 0; i < 3; i++)

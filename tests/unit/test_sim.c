@@ -17,7 +17,7 @@ static void bad_lines_say_what_is_wrong(void **state)
         {"0x take k", "time '0x' is not valid"},
         {"-1s take k", "time '-1s' is not valid"},
         {"0s grab k",
-         "unknown verb 'grab'; expected take, peek, refund, cancel, enter, exit, signal, "
+         "unknown verb 'grab'; expected take, peek, charge, refund, cancel, enter, exit, signal, "
          "reset or limit"},
         {"0s take", "expected a key after take"},
         {"0s cancel", "expected an id after cancel"},

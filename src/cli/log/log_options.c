@@ -1,10 +1,12 @@
 /* Options of a log, and the bar that shows how far it has been read. */
 #include "cli/log/log_options.h"
 
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/num.h"
+#include "cli/commands.h"
 
 enum { BAR_COLUMNS = 30 };
 
@@ -49,4 +51,17 @@ void log_progress_end(struct log_progress *p)
 {
     if (p->shown_s != 0)
         (void)fputs("\r\033[K", stderr);
+    p->shown_s = 0;
+}
+
+int log_fail(const char *command, const char *path, bool words, struct log_progress *progress,
+             const struct sim_error *error)
+{
+    (void)fflush(stdout);
+    log_progress_end(progress);
+    (void)fprintf(stderr, "weir %s: ", command);
+    if (!words)
+        (void)fprintf(stderr, "%s: ", strcmp(path, "-") == 0 ? "standard input" : path);
+    (void)fprintf(stderr, "%s\n", error->text);
+    return words ? EXIT_USAGE : EXIT_FAILED;
 }

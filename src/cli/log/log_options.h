@@ -93,6 +93,9 @@ struct log_progress {
 /* What the options say, for the log at the path. */
 struct intake_options log_intake_options(const struct log_options *o, const char *path,
                                          struct log_progress *progress);
+/* Prints why the command failed; returns its exit status. `words`: its arguments are wrong. */
+int log_fail(const char *command, const char *path, bool words, struct log_progress *progress,
+             const struct sim_error *error);
 /* Takes the bar away. */
 void log_progress_end(struct log_progress *p);
 

@@ -1,6 +1,5 @@
 /* `weir replay`: what limits would have done to a log. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/commands.h"
 #include "cli/log/log_options.h"
@@ -53,19 +52,6 @@ const struct command REPLAY_COMMAND = {
     .run = replay_command,
 };
 
-static int replay_fail(const struct replay *r, const struct sim_error *error)
-{
-    const char *const path = r->options.intake.path;
-
-    (void)fflush(stdout);
-    if (r->words)
-        (void)fprintf(stderr, "weir replay: %s\n", error->text);
-    else
-        (void)fprintf(stderr, "weir replay: %s: %s\n",
-                      strcmp(path, "-") == 0 ? "standard input" : path, error->text);
-    return r->words ? EXIT_USAGE : EXIT_FAILED;
-}
-
 static int replay_finish(const struct replay *r, const struct replay_cmd_options *o)
 {
     if (o->json)
@@ -97,7 +83,9 @@ int replay_command(int argc, char **argv)
     r = calloc(1, sizeof *r);
     if (!r)
         return EXIT_FAILED;
-    status = replay_run(r, &what, &error) ? EXIT_DONE : replay_fail(r, &error);
+    status = replay_run(r, &what, &error)
+                 ? EXIT_DONE
+                 : log_fail("replay", argv[0], r->words, &progress, &error);
     log_progress_end(&progress);
     if (status == EXIT_DONE)
         status = replay_finish(r, &o);

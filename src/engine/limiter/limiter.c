@@ -156,6 +156,15 @@ static void limiter_allow(struct weir__revision *rev, struct weir__state *const 
         weir__due_store(m, state[0], after);
 }
 
+static void limiter_charge(struct weir__revision *rev, struct weir__state *const *state,
+                           struct weir__limiter_op *x)
+{
+    struct weir__part part[WEIR_TERMS_MAX];
+
+    limiter_fill_parts(part, NULL, rev, state, x);
+    weir__decide_charge(part, rev->n, x->verdict);
+}
+
 static void limiter_refund(struct weir__revision *rev, struct weir__state *const *state,
                            struct weir__limiter_op *x)
 {
@@ -278,6 +287,17 @@ int weir_limiter_peek_at(struct weir_limiter *l, int64_t cost, int64_t patience_
 {
     return limiter_decide(l, weir__limiter_op_peek, cost, patience_ns, weir__limiter_now_at(now_ns),
                           v);
+}
+
+int weir_limiter_charge(struct weir_limiter *l, int64_t cost, struct weir_verdict *v)
+{
+    return limiter_decide(l, limiter_charge, cost, 0, weir__limiter_now_read(), v);
+}
+
+int weir_limiter_charge_at(struct weir_limiter *l, int64_t cost, int64_t now_ns,
+                           struct weir_verdict *v)
+{
+    return limiter_decide(l, limiter_charge, cost, 0, weir__limiter_now_at(now_ns), v);
 }
 
 /* Undoes a charge, and wakes the first waiter, which may now pass sooner. */

@@ -74,7 +74,7 @@ static void anonymous_free(struct weir_policy *p)
 int weir__anonymous_open(struct weir *w, const struct weir_limit *limit, struct weir__slice keys_of,
                          bool by_rate, struct weir_policy **policy, struct weir_diag *why)
 {
-    struct weir_policy *p = calloc(1, sizeof *p);
+    struct weir_policy *p = calloc(1, sizeof *p + 1);
     struct weir__revision *rev = NULL;
     int error = w->remote ? w->remote->ops->check(w->remote, limit, why) : 0;
 

@@ -10,7 +10,7 @@
  *   (1) While a change is under way the table knows that states of the older versions may stay live
  *       longer than they say (weir__table_stretch), so it gives no place away too early.
  *   (2) When the change is done, no state in a place or in a cell is of an older version, except
- *       those of keys with an override, and of keys that moved during all PASSES: these are
+ *       those that an override wrote, and of keys that moved during all PASSES: these are
  *       converted when they are used. An unfinished change is finished before the next one begins
  *       (finish_change, policies.c).
  *   (3) A version number that some record keeps is not given to another version.
@@ -197,7 +197,6 @@ int weir__revision_number(struct weir__store *s, struct weir__revision *rev)
 
 struct pass {
     const struct weir__compiled_term *term;
-    const struct weir__overrides *overrides;
     int64_t now_ns;
 };
 
@@ -215,7 +214,8 @@ static bool is_wanted(void *arg, uint64_t fingerprint, const struct weir__state 
 {
     const struct pass *p = arg;
 
-    return is_older(p->term, s) && !weir__overrides_has(p->overrides, fingerprint);
+    (void)fingerprint;
+    return is_older(p->term, s);
 }
 
 static void live_bring_up(void *arg, struct weir__state *s)
@@ -230,9 +230,9 @@ static void live_bring_up(void *arg, struct weir__state *s)
 /* Sweeps again if keys have moved meanwhile, perhaps to a bucket that the sweep has passed. A state
  * that is left after that is converted when it is used. */
 static int bring_up_places(struct weir__owner *owner, const struct weir__compiled_term *c,
-                           const struct weir__overrides *overrides, int64_t now_ns)
+                           int64_t now_ns)
 {
-    struct pass p = {c, overrides, now_ns};
+    struct pass p = {c, now_ns};
     bool missed = true;
     int error = 0;
 
@@ -284,8 +284,7 @@ static int bring_up_cells(struct weir__owner *owner, const struct weir__compiled
     return error;
 }
 
-int weir__revision_bring_up(struct weir__store *s, struct weir__revision *rev,
-                            const struct weir__overrides *overrides, int64_t now_ns)
+int weir__revision_bring_up(struct weir__store *s, struct weir__revision *rev, int64_t now_ns)
 {
     struct weir__owner *owner = weir__store_owner(s);
     int error = owner ? 0 : WEIR_EBUSY;
@@ -296,6 +295,6 @@ int weir__revision_bring_up(struct weir__store *s, struct weir__revision *rev,
             error = bring_up_cells(owner, &rev->term[i], now_ns);
     for (int i = 0; i < rev->n && !error; i++)
         if (weir__meter_keeps(&rev->term[i].meter))
-            error = bring_up_places(owner, &rev->term[i], overrides, now_ns);
+            error = bring_up_places(owner, &rev->term[i], now_ns);
     return error;
 }

@@ -1,611 +1,421 @@
-/* Lists and overrides of single keys. The idea is in overrides.h. */
+/* The tables of overrides, and how they change. The idea is in overrides.h; own.c compiles an
+ * override, override_set.c has the public calls. */
 #include "engine/policy/overrides.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/engine.h"
-#include "engine/remote.h"
-#include "engine/store/format.h"
-#include "os/diag.h"
+#include "engine/policy/override_change.h"
 
-/* ---- Sets of keys -------------------------------------------------------------------------- */
+/* ---- Tables -------------------------------------------------------------------------------- */
 
-/* Twice the room, so that a search soon finds an empty slot. */
-static uint64_t mask_for(uint64_t n)
+#define HOMES_LEAST 4
+#define BEHIND_MOST 256 /* slots behind the last home */
+
+static struct weir__override_table *table_open(uint64_t entries)
 {
-    uint64_t slots = 4;
+    struct weir__override_table *t;
+    uint64_t homes = HOMES_LEAST;
+    int shift = 62;
 
-    while (slots < 2 * n)
-        slots *= 2;
-    return slots - 1;
-}
-
-static struct weir__key_set *key_set_empty(uint64_t keys)
-{
-    const uint64_t mask = mask_for(keys);
-    struct weir__key_set *s = calloc(1, sizeof *s + (mask + 1) * sizeof s->slot[0]);
-
-    if (s)
-        s->mask = mask;
-    return s;
-}
-
-static void key_set_add(struct weir__key_set *s, uint64_t key)
-{
-    uint64_t i;
-
-    key = key ? key : 1;
-    for (i = key & s->mask; s->slot[i] != 0; i = (i + 1) & s->mask)
-        if (s->slot[i] == key)
-            return;
-    s->slot[i] = key;
-    s->n++;
-}
-
-/* NULL: out of memory. */
-static struct weir__key_set *key_set_make(const struct weir__store *store,
-                                          const struct weir_bytes *key, size_t n)
-{
-    struct weir__key_set *s = key_set_empty(n);
-
-    if (!s)
+    for (; 3 * homes < 4 * (entries + 1); homes *= 2)
+        shift--;
+    entries = homes + (homes < BEHIND_MOST ? homes : BEHIND_MOST);
+    t = calloc(1, sizeof *t + entries * sizeof t->slot[0]);
+    if (!t)
         return NULL;
-    for (size_t i = 0; i < n; i++)
-        key_set_add(s, weir__hash(key[i].at, key[i].len, store->secret));
-    return s;
-}
-
-/* ---- Rules --------------------------------------------------------------------------------- */
-
-void weir__lists_close(struct weir__lists *l)
-{
-    if (!l)
-        return;
-    for (size_t i = 0; i < l->n; i++) {
-        free(l->rule[i].term);
-        free(l->rule[i].bytes);
-    }
-    free(l->list[WEIR_LIST_DENY]);
-    free(l->list[WEIR_LIST_ALLOW]);
-    free(l->rule);
-    free(l);
-}
-
-static struct weir__override_spec *spec_find(const struct weir__lists *l, uint64_t key)
-{
-    for (size_t i = 0; i < l->n; i++)
-        if (l->rule[i].key == key)
-            return &l->rule[i];
-    return NULL;
-}
-
-static struct weir_term *terms_copy(const struct weir_limit *limit)
-{
-    struct weir_term *t = malloc((size_t)limit->n * sizeof *t);
-
-    if (t)
-        memcpy(t, limit->term, (size_t)limit->n * sizeof *t);
+    t->slots = entries;
+    t->shift = shift;
     return t;
 }
 
-static int specs_grow(struct weir__lists *l)
+static size_t table_bytes(const struct weir__override_table *t)
 {
-    const size_t cap = l->cap ? 2 * l->cap : 16;
-    struct weir__override_spec *more;
-
-    if (l->n < l->cap)
-        return 0;
-    if (l->n >= WEIR_OVERRIDES_MOST)
-        return WEIR_EFULL;
-    more = realloc(l->rule, cap * sizeof *more);
-    if (!more)
-        return WEIR_ENOMEM;
-    l->rule = more;
-    l->cap = cap;
-    return 0;
+    return t ? sizeof *t + t->slots * sizeof t->slot[0] : 0;
 }
 
-static unsigned char *bytes_copy(const struct weir_request *rq)
+static uint64_t table_homes(const struct weir__override_table *t)
 {
-    unsigned char *bytes = malloc(rq->key_len ? rq->key_len : 1);
-
-    if (bytes && rq->key_len > 0)
-        memcpy(bytes, rq->key, rq->key_len);
-    return bytes;
+    return UINT64_C(1) << (64 - t->shift);
 }
 
-/* Sets the rule of a key, or removes it; *old is the rule before, so that it can be restored. */
-static int spec_set(struct weir__lists *l, uint64_t key, const struct weir_request *rq,
-                    const struct weir_limit *limit, struct weir__override_spec *old)
+/* The slot of the hash, or the empty one where it belongs; NULL: there is none. */
+static struct weir__override_slot *table_slot(struct weir__override_table *t, uint64_t hash)
 {
-    struct weir__override_spec *r = spec_find(l, key);
-    struct weir_term *term = limit ? terms_copy(limit) : NULL;
-    unsigned char *bytes = r ? r->bytes : limit ? bytes_copy(rq) : NULL;
-    int error = limit && (!term || !bytes) ? WEIR_ENOMEM : 0;
+    for (uint64_t i = hash >> t->shift; i < t->slots; i++) {
+        const uint64_t there = atomic_load(&t->slot[i].hash);
 
-    *old = r ? *r : (struct weir__override_spec){.key = key};
-    if (!error && !r && limit)
-        error = specs_grow(l);
-    if (error) {
-        free(term);
-        if (!r)
-            free(bytes);
-        return error;
+        if (there == hash || there == 0)
+            return &t->slot[i];
     }
-    if (limit && !r)
-        r = &l->rule[l->n++];
-    if (limit)
-        *r = (struct weir__override_spec){key, term, limit->n, bytes, rq->key_len};
-    else if (r)
-        *r = l->rule[--l->n];
-    return 0;
+    return NULL;
 }
 
-static void spec_restore(struct weir__lists *l, const struct weir__override_spec *old)
+/* False: no room. */
+static bool table_put(struct weir__override_table *t, uint64_t hash, struct weir__override *o)
 {
-    struct weir__override_spec *r = spec_find(l, old->key);
+    struct weir__override_slot *slot = table_slot(t, hash);
 
-    if (r)
-        free(r->term);
-    if (r && !old->term)
-        free(r->bytes); /* the rule was new */
-    if (!r && old->term)
-        r = &l->rule[l->n++]; /* there was room for it before it was removed */
-    if (r && old->term)
-        *r = *old;
-    else if (r)
-        *r = l->rule[--l->n];
-}
-
-/* ---- Compiling ----------------------------------------------------------------------------- */
-
-static bool same_shape(const struct weir__revision *rev, const struct weir__revision *base)
-{
-    if (rev->n != base->n)
+    if (!slot)
         return false;
-    for (int i = 0; i < rev->n; i++) {
-        const struct weir__meter *a = &rev->term[i].meter, *b = &base->term[i].meter;
-
-        if (a->algo != b->algo || a->shape != b->shape ||
-            weir__meter_state_size(a) != weir__meter_state_size(b))
-            return false;
+    if (atomic_load(&slot->hash) == 0 && 4 * (t->filled + 1) > 3 * table_homes(t))
+        return false;
+    atomic_store_explicit(&slot->override, o, memory_order_release);
+    if (atomic_load(&slot->hash) == 0) {
+        t->filled++;
+        atomic_store_explicit(&slot->hash, hash, memory_order_release);
     }
     return true;
 }
 
-/* Compiles an override, with the places and versions of the revision's terms. NULL in *out: it
- * has another shape. */
-static int override_compile(struct weir__revision **out, const struct weir__override_spec *r,
-                            const struct weir__revision *base)
+/* A copy without what was removed, with room for `entries`. NULL: out of memory. */
+static struct weir__override_table *table_copy(const struct weir__override_table *from,
+                                               uint64_t entries)
 {
-    struct weir_limit limit = {.n = r->n};
-    struct weir__revision *rev;
-    int error;
+    struct weir__override_table *t = table_open(entries);
 
-    *out = NULL;
-    memcpy(limit.term, r->term, (size_t)r->n * sizeof *r->term);
-    error = weir__revision_open(&rev, &limit, NULL, 0, 0);
-    if (error)
-        return error;
-    if (!same_shape(rev, base)) {
-        weir__revision_close(rev);
-        return 0;
+    for (uint64_t i = 0; t && from && i < from->slots; i++) {
+        struct weir__override *o = atomic_load(&from->slot[i].override);
+
+        if (!o || table_put(t, atomic_load(&from->slot[i].hash), o))
+            continue;
+        free(t); /* a cluster reached the end, which hardly ever happens: start larger */
+        entries = 2 * entries + 1;
+        t = table_open(entries);
+        i = UINT64_MAX;
     }
-    for (int i = 0; i < rev->n; i++) {
-        const struct weir__compiled_term *b = &base->term[i];
-        struct weir__compiled_term *c = &rev->term[i];
-
-        weir__meter_init(&c->meter, &r->term[i], b->meter.created_ns);
-        c->meter.version = b->meter.version;
-        c->meter.since = b->meter.since;
-        c->meter.changed_ns = b->meter.changed_ns;
-        c->scope = b->scope;
-        memcpy(c->secret, b->secret, sizeof c->secret);
-        c->table = b->table;
-        c->placing = b->placing; /* but not its cells: they join by the policy's limit */
-    }
-    *out = rev;
-    return 0;
+    return t;
 }
 
-static void override_release(struct weir__override *override)
+uint64_t weir__prefix_hash(const struct weir__store *s, const void *prefix, size_t len)
 {
-    if (!override || atomic_fetch_sub(&override->holders, 1) > 1)
-        return;
-    weir__revision_close(override->revision);
-    free(override);
+    const uint64_t secret[2] = {s->secret[0] ^ UINT64_C(0x707265666978), s->secret[1]};
+
+    return weir__override_hash(weir__hash(prefix, len, secret));
 }
 
-/* The slot of the key, or the empty slot where it belongs. */
-static uint64_t override_slot_of(const struct weir__overrides *x, uint64_t key)
+static uint64_t hash_of(const struct weir__store *s, const void *key, size_t len, bool prefix)
 {
-    uint64_t i = key & x->mask;
-
-    while (x->slot[i].key != 0 && x->slot[i].key != key)
-        i = (i + 1) & x->mask;
-    return i;
+    return prefix ? weir__prefix_hash(s, key, len)
+                  : weir__override_hash(weir__hash(key, len, s->secret));
 }
 
-/* Compiles the override of a rule, or shares the one that `like` has. NULL in *out: the rule is not
- * in force. */
-static int override_acquire(struct weir__override **out, const struct weir__override_spec *r,
-                            uint64_t key, const struct weir__revision *base,
-                            const struct weir__overrides *like)
+static size_t override_bytes(const struct weir__override *o)
 {
-    struct weir__override *override =
-        like ? like->slot[override_slot_of(like, key)].override : NULL;
-    int error;
-
-    *out = NULL;
-    if (override && override->term == r->term) {
-        atomic_fetch_add(&override->holders, 1);
-        *out = override;
-        return 0;
-    }
-    override = calloc(1, sizeof *override);
-    if (!override)
-        return WEIR_ENOMEM;
-    override->holders = 1;
-    override->term = r->term;
-    for (int i = 0; i < base->n; i++)
-        override->fingerprint[i] = weir__fingerprint_at(
-            &base->term[i], &(struct weir_request){.key = r->bytes, .key_len = r->len});
-    error = override_compile(&override->revision, r, base);
-    if (error || !override->revision)
-        free(override);
-    else
-        *out = override;
-    return error;
-}
-
-static int overrides_add(struct weir__overrides *x, const struct weir__override_spec *r,
-                         const struct weir__revision *base, const struct weir__overrides *like)
-{
-    const uint64_t key = r->key ? r->key : 1;
-    struct weir__override *override;
-    const int error = override_acquire(&override, r, key, base, like);
-
-    if (error || !override)
-        return error;
-    x->slot[override_slot_of(x, key)] = (struct weir__override_slot){key, override};
-    x->n++;
-    return 0;
-}
-
-/* Collects the fingerprints of all keys that have an override. */
-static int overrides_index(struct weir__overrides *x, int terms)
-{
-    if (x->n == 0)
-        return 0;
-    x->fingerprints = key_set_empty(x->n * (uint64_t)terms);
-    if (!x->fingerprints)
-        return WEIR_ENOMEM;
-    for (uint64_t i = 0; i <= x->mask; i++)
-        for (int k = 0; x->slot[i].key != 0 && k < terms; k++)
-            key_set_add(x->fingerprints, x->slot[i].override->fingerprint[k]);
-    return 0;
-}
-
-int weir__overrides_open(struct weir__revision *rev, const struct weir__lists *l,
-                         const struct weir__overrides *like)
-{
-    struct weir__overrides *x;
-    uint64_t mask;
-    int error = 0;
-
-    if (!l || (l->n == 0 && !l->list[0] && !l->list[1]))
-        return 0;
-    mask = mask_for(l->n);
-    x = calloc(1, sizeof *x + (mask + 1) * sizeof x->slot[0]);
-    if (!x)
-        return WEIR_ENOMEM;
-    x->mask = mask;
-    x->list[0] = l->list[0];
-    x->list[1] = l->list[1];
-    for (size_t i = 0; i < l->n && !error; i++)
-        error = overrides_add(x, &l->rule[i], rev, like);
-    if (!error)
-        error = overrides_index(x, rev->n);
-    if (error) {
-        weir__overrides_close(x);
-        return error;
-    }
-    rev->overrides = x;
-    weir__revision_derive(rev);
-    return 0;
-}
-
-/* A linear search: only calls that are in flight while the policy gets its first override need
- * it. */
-struct weir__revision *weir__revision_by_fingerprint(struct weir__revision *rev,
-                                                     uint64_t fingerprint, uint32_t index)
-{
-    const struct weir__overrides *x = rev->overrides;
-
-    for (uint64_t i = 0; x && i <= x->mask; i++)
-        if (x->slot[i].key != 0 && x->slot[i].override->fingerprint[index] == fingerprint)
-            return x->slot[i].override->revision;
-    return rev;
+    return o ? sizeof *o + o->key_len + o->packed_len : 0;
 }
 
 void weir__overrides_close(struct weir__overrides *x)
 {
-    for (uint64_t i = 0; x && i <= x->mask; i++)
-        override_release(x->slot[i].override);
-    if (x)
-        free(x->fingerprints);
+    struct weir__override_table *t = x ? atomic_load(&x->table) : NULL;
+
+    if (!x)
+        return;
+    for (uint64_t i = 0; t && i < t->slots; i++)
+        free(atomic_load(&t->slot[i].override));
+    free(t);
+    free(atomic_load(&x->lengths));
+    free(atomic_load(&x->list[WEIR_LIST_DENY]));
+    free(atomic_load(&x->list[WEIR_LIST_ALLOW]));
     free(x);
 }
 
-/* ---- Publishing ---------------------------------------------------------------------------- */
+/* ---- Prefix lengths ------------------------------------------------------------------------ */
 
-/* Copies the revision in force, with the overrides that follow from the lists now. The caller holds
- * the store's mutex. */
-static int lists_copy_locked(const struct weir_policy *p, const struct weir__revision *now,
-                             struct weir__revision **out)
+/* The index of the length, or a free one; -1: there are as many as there may be. */
+static int length_find(const uint32_t length[WEIR_PREFIX_LENGTHS],
+                       const uint32_t count[WEIR_PREFIX_LENGTHS], uint32_t wanted)
 {
-    struct weir__revision *rev = NULL;
-    int error = weir__revision_copy(&rev, now, WEIR__VERSIONS_KEPT);
+    int spare = -1;
 
-    if (!error)
-        error = weir__revision_place(p->store, rev, NULL);
-    if (!error)
-        error = weir__overrides_open(rev, p->lists, now->overrides);
-    if (error) {
-        weir__revision_close(rev);
-        return error;
+    for (int i = WEIR_PREFIX_LENGTHS - 1; i >= 0; i--) {
+        if (count[i] > 0 && length[i] == wanted)
+            return i;
+        if (count[i] == 0)
+            spare = i;
     }
-    rev->generation = now->generation;
-    *out = rev;
-    return 0;
+    return spare;
 }
 
-static int lists_make(struct weir_policy *p)
+static void lengths_insert(struct weir__prefix_lengths *l, uint32_t length)
 {
-    if (!p->lists)
-        p->lists = calloc(1, sizeof *p->lists);
-    return p->lists ? 0 : WEIR_ENOMEM;
+    int i = l->n;
+
+    for (int k = 0; k < l->n; k++)
+        if (l->length[k] == length)
+            return;
+    for (; i > 0 && l->length[i - 1] < length; i--)
+        l->length[i] = l->length[i - 1];
+    l->length[i] = length;
+    l->n++;
 }
 
-/* Retires the old revision and wakes the waiters, which may have another limit now. */
-static void lists_retire(struct weir *w, const struct weir_policy *p, struct weir__revision *old)
+/* The lengths in use, after a change, and those of `also`, which may be NULL. */
+static struct weir__prefix_lengths *lengths_make(const struct weir__prefixes *p,
+                                                 const struct weir__prefix_lengths *also)
 {
-    if (!old)
-        return;
-    weir__revision_retire(p->store, old);
-    weir__wait_wake_policy(w, p);
+    struct weir__prefix_lengths *l = calloc(1, sizeof *l);
+
+    for (int i = 0; l && i < WEIR_PREFIX_LENGTHS; i++)
+        if (p->count[i] > 0)
+            lengths_insert(l, p->length[i]);
+    for (int i = 0; l && also && i < also->n; i++)
+        lengths_insert(l, also->length[i]);
+    return l;
 }
 
-/* Replaces the revision; called again until the revision was the one in force when it was replaced.
- * The caller holds the store's mutex. */
-typedef int replace_locked(struct weir_policy *p, void *arg, struct weir__revision **old);
-
-static int lists_replace(struct weir *w, struct weir_policy *p, replace_locked *how, void *arg)
+/* False: a ninth length. */
+static bool prefixes_add(struct weir__prefixes *p, uint32_t length)
 {
-    struct weir__revision *old = NULL;
-    int cancelable, error;
+    const int i = length_find(p->length, p->count, length);
 
-    if (!weir__store_owner(p->store)) /* before the mutex: claiming an owner may need other locks */
-        return weir__store_no_owner(p->store);
-    cancelable = weir__changes_lock(p->store);
-    do {
-        error = weir__policy_refresh(p);
-        if (error)
-            break;
-        (void)pthread_mutex_lock(&p->store->lock);
-        error = lists_make(p);
-        if (!error)
-            error = how(p, arg, &old);
-        (void)pthread_mutex_unlock(&p->store->lock);
-    } while (error == WEIR__STALE);
-    weir__changes_unlock(p->store, cancelable);
-    lists_retire(w, p, old);
-    return error;
-}
-
-/* ---- Lists --------------------------------------------------------------------------------- */
-
-struct list_change {
-    enum weir_list which;
-    struct weir__key_set *set; /* the new set, or NULL; afterwards the old one */
-};
-
-static int set_list_locked(struct weir_policy *p, void *arg, struct weir__revision **old)
-{
-    struct list_change *l = arg;
-    struct weir__revision *now = weir__policy_revision(p), *next;
-    struct weir__key_set *was = p->lists->list[l->which];
-    int error;
-
-    if (!now)
-        return WEIR__STALE;
-    p->lists->list[l->which] = l->set;
-    error = lists_copy_locked(p, now, &next);
-    if (error) {
-        p->lists->list[l->which] = was;
-        return error;
-    }
-    weir__policy_publish(p, next);
-    l->set = was; /* freed after the grace period */
-    *old = now;
-    return 0;
-}
-
-int weir_list_set(struct weir *w, struct weir_policy *p, enum weir_list which,
-                  const struct weir_bytes *key, size_t n)
-{
-    struct list_change l = {.which = which};
-    int error;
-
-    if (!p || !p->tag || (which != WEIR_LIST_DENY && which != WEIR_LIST_ALLOW) || (n > 0 && !key))
-        return WEIR_EINVAL;
-    if (n > WEIR_LIST_MOST)
-        return WEIR_EFULL;
-    for (size_t i = 0; i < n; i++)
-        if (key[i].len > WEIR_KEY_MAX || (!key[i].at && key[i].len > 0))
-            return WEIR_EINVAL;
-    if (n > 0 && !(l.set = key_set_make(p->store, key, n)))
-        return WEIR_ENOMEM;
-    error = lists_replace(w, p, set_list_locked, &l);
-    free(l.set);
-    return error;
-}
-
-/* ---- Overrides ----------------------------------------------------------------------------- */
-
-struct override_change {
-    struct weir *engine;
-    struct weir_request rq;
-    uint64_t key;
-    const struct weir_limit *limit; /* NULL: remove the override */
-    struct weir__now at;
-    struct weir_diag *why;
-};
-
-static bool override_fits(const struct weir_policy *p, uint64_t key,
-                          const struct weir__revision *rev)
-{
-    const struct weir__override_spec *r = spec_find(p->lists, key);
-
-    return !r || weir__revision_for((struct weir__revision *)rev, key) != rev;
-}
-
-/* Fills *why: which term of the override has another shape than the revision's, and how. */
-static int override_report_shape(const struct weir_policy *p, const struct override_change *o,
-                                 const struct weir__revision *rev)
-{
-    struct weir__meter own;
-
-    if (o->limit->n != rev->n)
-        return weir__diag(
-            o->why, WEIR_EINVAL,
-            "the key's own limit has %d terms and the limit of the policy '%s' has %d; both must "
-            "have the same algorithms in the same order",
-            o->limit->n, p->name, rev->n);
-    for (int i = 0; i < rev->n; i++) {
-        const struct weir__meter *m = &rev->term[i].meter;
-
-        weir__meter_init(&own, &o->limit->term[i], 0);
-        if (own.algo != m->algo)
-            return weir__diag(
-                o->why, WEIR_EINVAL,
-                "term %d of the key's own limit is %s, that of the policy '%s' is %s; "
-                "both must have the same algorithms in the same order",
-                i + 1, weir_algorithm_name(own.term.algorithm), p->name,
-                weir_algorithm_name(m->term.algorithm));
-        if (own.shape != m->shape || weir__meter_state_size(&own) != weir__meter_state_size(m))
-            return weir__diag(
-                o->why, WEIR_EINVAL,
-                "term %d: the state of a key takes %zu bytes under its own %s and %zu "
-                "under that of the policy '%s'; both must have the same layout",
-                i + 1, weir__meter_state_size(&own), weir_algorithm_name(own.term.algorithm),
-                weir__meter_state_size(m), p->name);
-    }
-    return weir__diag(o->why, WEIR_EINVAL, "the key's own limit has another shape than '%s'",
-                      p->name);
-}
-
-/* Whether the override leaves `system`, which does not belong to the key, as it is. */
-static bool keeps_system(const struct weir_limit *limit, const struct weir__revision *rev)
-{
-    for (int i = 0; limit && i < limit->n && i < rev->n; i++)
-        if (limit->term[i].algorithm == WEIR_SYSTEM &&
-            memcmp(&limit->term[i], &rev->term[i].meter.term, sizeof limit->term[i]) != 0)
-            return false;
+    if (i < 0)
+        return false;
+    p->length[i] = length;
+    p->count[i]++;
+    p->n++;
     return true;
 }
 
-/* Compiles and publishes a revision with the policy's new rules. */
-static int override_publish_locked(struct weir_policy *p, const struct override_change *o,
-                                   struct weir__revision *now, struct weir__revision **old)
+static void prefixes_remove(struct weir__prefixes *p, uint32_t length)
 {
-    struct weir__revision *next;
-    int error = lists_copy_locked(p, now, &next);
-
-    if (error)
-        return error;
-    if (!override_fits(p, o->key, next))
-        error = override_report_shape(p, o, next);
-    else if (!keeps_system(o->limit, next))
-        error = weir__diag(o->why, WEIR_EINVAL,
-                           "system has one state for all keys: the key's own limit must have the "
-                           "same system term as the policy '%s'",
-                           p->name);
-    if (!error)
-        error = weir__transaction_rewrite(o->engine, &o->rq, now, weir__revision_for(now, o->key),
-                                          weir__revision_for(next, o->key), next, o->at);
-    if (error)
-        weir__revision_close(next);
-    else
-        *old = now;
-    return error;
+    p->count[length_find(p->length, p->count, length)]--;
+    p->n--;
 }
 
-static int override_set_locked(struct weir_policy *p, void *arg, struct weir__revision **old)
-{
-    const struct override_change *o = arg;
-    struct weir__revision *now = weir__policy_revision(p);
-    struct weir__override_spec before;
-    int error;
+/* ---- One change of many -------------------------------------------------------------------- */
 
-    if (!now)
-        return WEIR__STALE;
-    error = spec_set(p->lists, o->key, &o->rq, o->limit, &before);
-    if (error)
-        return error;
-    error = override_publish_locked(p, o, now, old);
-    if (error) {
-        spec_restore(p->lists, &before);
-        return error;
+static struct weir__override *override_make(const struct weir__override_edit *e)
+{
+    const size_t packed = weir__terms_pack(e->limit->term, e->limit->n, NULL, 0);
+    struct weir__override *o = malloc(sizeof *o + e->key_len + packed);
+
+    if (!o)
+        return NULL;
+    *o = (struct weir__override){.key_len = (uint32_t)e->key_len,
+                                 .packed_len = (uint16_t)packed,
+                                 .terms = (uint8_t)e->limit->n,
+                                 .prefix = e->prefix};
+    if (e->key_len > 0)
+        memcpy(o->bytes, e->key, e->key_len);
+    (void)weir__terms_pack(e->limit->term, e->limit->n, o->bytes + e->key_len, packed);
+    return o;
+}
+
+static bool override_same(const struct weir__override *a, const struct weir__override *b)
+{
+    return a && b && a->packed_len == b->packed_len && a->terms == b->terms &&
+           memcmp(a->bytes + a->key_len, b->bytes + b->key_len, a->packed_len) == 0;
+}
+
+/* Prepares an edit: the override that it sets. Outside of all locks. */
+int weir__override_edit_open(const struct weir__store *s, struct weir__override_edit *e)
+{
+    e->hash = hash_of(s, e->key, e->key_len, e->prefix);
+    e->old = NULL;
+    e->next = e->limit ? override_make(e) : NULL;
+    return e->limit && !e->next ? WEIR_ENOMEM : 0;
+}
+
+/* Applies one edit to a table with room for it. e->old becomes the override before. */
+static int edit_apply(struct weir__override_change *c, struct weir__override_edit *e)
+{
+    struct weir__override_slot *slot = c->table ? table_slot(c->table, e->hash) : NULL;
+    struct weir__override *old = slot ? atomic_load(&slot->override) : NULL;
+
+    if (e->same) { /* an attempt before this one found it */
+        e->next = e->same;
+        e->same = NULL;
     }
-    free(before.term);
-    if (!o->limit)
-        free(before.bytes); /* the rule was removed */
+    e->old = NULL;
+    if (!old && !e->next)
+        return 0;
+    if (override_same(old, e->next)) { /* what was set stays, and its keys' states with it */
+        e->same = e->next;
+        e->next = old;
+        e->old = old;
+        return 0;
+    }
+    if (!old && c->n >= WEIR_OVERRIDES_MOST)
+        return WEIR_EFULL;
+    if (!old && e->prefix && !prefixes_add(&c->prefixes, (uint32_t)e->key_len))
+        return WEIR__NINTH_LENGTH;
+    if (!table_put(c->table, e->hash, e->next))
+        return WEIR__STALE; /* the table must be larger */
+    if (old && !e->next && e->prefix)
+        prefixes_remove(&c->prefixes, (uint32_t)e->key_len);
+    e->old = old;
+    c->n = c->n + (e->next != NULL) - (old != NULL);
+    c->bytes = c->bytes + override_bytes(e->next) - override_bytes(old);
     return 0;
 }
 
-static int override_set(struct weir *w, struct weir_policy *p, const void *key, size_t key_len,
-                        const char *text, struct weir__now at, struct weir_diag *why)
+static struct weir__override_change change_of(const struct weir__overrides *x)
 {
-    struct override_change o = {
-        .engine = w, .rq = weir_request_of(p, key, key_len), .at = at, .why = why};
-    struct weir_limit limit;
-    int error = 0;
+    struct weir__override_change c = {
+        .table = atomic_load(&x->table), .n = x->n, .bytes = x->bytes, .prefixes = {0}};
 
-    if (!p || !p->tag || !weir__request_fits(&o.rq) || !weir__now_fits(at.now_ns))
-        return weir__diag(why, WEIR_EINVAL, "no such policy, key or time");
-    if (text)
-        error = weir_limit_parse(&limit, text, why);
-    if (!error && text && w->remote)
-        error = w->remote->ops->check(w->remote, &limit, why);
-    if (error)
-        return error;
-    if (!weir__store_owner(p->store)) /* EFULL again, but not for too many keys */
-        return weir__diag(why, WEIR_EFULL, "limit reached: %d threads use the file",
-                          WEIR__FILE_OWNERS);
-    o.limit = text ? &limit : NULL;
-    o.key = weir__key_hash(p->store, &o.rq);
-    error = lists_replace(w, p, override_set_locked, &o);
-    if (error == WEIR_EFULL)
-        return weir__diag(why, error,
-                          "limit reached: the policy '%s' has %d keys with a limit of their own",
-                          p->name, WEIR_OVERRIDES_MOST);
-    if (error && error != WEIR_EINVAL)
-        return weir__diag(why, error, "%s", weir_error_text(error));
-    if (!error && w->remote)
-        error = w->remote->ops->override(w->remote, p, key, key_len, o.limit);
+    memcpy(c.prefixes.length, x->of_length, sizeof x->of_length);
+    memcpy(c.prefixes.count, x->count, sizeof x->count);
+    c.prefixes.n = x->prefixes;
+    return c;
+}
+
+static void change_keep(struct weir__overrides *x, const struct weir__override_change *c)
+{
+    x->n = c->n;
+    x->bytes = c->bytes;
+    x->prefixes = c->prefixes.n;
+    memcpy(x->of_length, c->prefixes.length, sizeof x->of_length);
+    memcpy(x->count, c->prefixes.count, sizeof x->count);
+}
+
+/* Whether a single edit needs a new table: it adds a slot, and there is no room for it. */
+static bool change_needs_table(const struct weir__override_change *c,
+                               const struct weir__override_edit *e)
+{
+    struct weir__override_slot *slot = c->table ? table_slot(c->table, e->hash) : NULL;
+
+    if (!e->next)
+        return false;
+    if (!slot)
+        return true;
+    return atomic_load(&slot->hash) == 0 && 4 * (c->table->filled + 1) > 3 * table_homes(c->table);
+}
+
+/* Publishes the lengths before a table with more of them, and takes the others out after it. */
+static int change_publish(struct weir__overrides *x, struct weir__override_change *c)
+{
+    struct weir__prefix_lengths *before = atomic_load(&x->lengths);
+    struct weir__prefix_lengths *both = lengths_make(&c->prefixes, before),
+                                *after = lengths_make(&c->prefixes, NULL);
+
+    if (!both || !after) {
+        free(both);
+        free(after);
+        return WEIR_ENOMEM;
+    }
+    atomic_store_explicit(&x->lengths, both, memory_order_release);
+    if (c->table != atomic_load(&x->table)) {
+        c->garbage[c->garbages++] = atomic_load(&x->table);
+        atomic_store_explicit(&x->table, c->table, memory_order_release);
+    }
+    atomic_store_explicit(&x->lengths, after, memory_order_release);
+    c->garbage[c->garbages++] = before;
+    c->garbage[c->garbages++] = both;
+    change_keep(x, c);
+    return 0;
+}
+
+/* A single edit, in the table that is read meanwhile if it has room. The lengths come first if a
+ * prefix is new, and last if it goes. */
+static int change_one(struct weir__overrides *x, struct weir__override_edit *e,
+                      struct weir__override_change *c)
+{
+    struct weir__prefix_lengths *lengths = NULL, *before = atomic_load(&x->lengths);
+    struct weir__override_slot *slot = c->table ? table_slot(c->table, e->hash) : NULL;
+    const bool had = slot && atomic_load(&slot->override);
+    struct weir__prefixes after = c->prefixes;
+
+    if (e->prefix && !had && e->next && !prefixes_add(&after, (uint32_t)e->key_len))
+        return WEIR__NINTH_LENGTH;
+    if (e->prefix && had && !e->next)
+        prefixes_remove(&after, (uint32_t)e->key_len);
+    if (e->prefix && had != (e->next != NULL)) {
+        lengths = lengths_make(&after, NULL);
+        if (!lengths)
+            return WEIR_ENOMEM;
+    }
+    if (!had && e->next && c->n >= WEIR_OVERRIDES_MOST) {
+        free(lengths);
+        return WEIR_EFULL;
+    }
+    if (lengths && e->next)
+        atomic_store_explicit(&x->lengths, lengths, memory_order_release);
+    (void)edit_apply(c, e);
+    if (lengths && !e->next)
+        atomic_store_explicit(&x->lengths, lengths, memory_order_release);
+    if (lengths)
+        c->garbage[c->garbages++] = before;
+    change_keep(x, c);
+    return 0;
+}
+
+static int change_many(struct weir__overrides *x, struct weir__override_edit *e, size_t n,
+                       size_t *which, struct weir__override_change *c)
+{
+    uint64_t room = c->n + n;
+    int error = WEIR__STALE;
+
+    while (error == WEIR__STALE) {
+        *c = change_of(x);
+        c->table = table_copy(atomic_load(&x->table), room);
+        if (!c->table)
+            return WEIR_ENOMEM;
+        error = 0;
+        for (*which = 0; *which < n && !error; *which += !error)
+            error = edit_apply(c, &e[*which]);
+        if (error)
+            free(c->table);
+        room = 2 * room + 1;
+    }
     return error;
 }
 
-int weir_override_set_at(struct weir *w, struct weir_policy *policy, const void *key,
-                         size_t key_len, const char *limit, int64_t now_ns, struct weir_diag *why)
+int weir__overrides_edit_locked(struct weir__overrides *x, struct weir__override_edit *e, size_t n,
+                                size_t *which, struct weir__override_change *c)
 {
-    return override_set(w, policy, key, key_len, limit, weir__now_at(now_ns), why);
+    int error;
+
+    *which = 0;
+    *c = change_of(x);
+    if (n == 1 && !change_needs_table(c, e))
+        return change_one(x, e, c);
+    error = change_many(x, e, n, which, c);
+    if (!error) {
+        error = change_publish(x, c);
+        if (error)
+            free(c->table);
+    }
+    return error;
 }
 
-int weir_override_set(struct weir *w, struct weir_policy *policy, const void *key, size_t key_len,
-                      const char *limit, struct weir_diag *why)
+/* ---- Looking ------------------------------------------------------------------------------- */
+
+size_t weir__overrides_page(const struct weir__override_table *t, uint64_t *cursor,
+                            const struct weir__override **out, size_t n)
 {
-    return override_set(w, policy, key, key_len, limit, weir__now_of(w), why);
+    const uint64_t from = *cursor;
+    uint64_t i = t ? from >> t->shift : 0;
+    size_t found = 0;
+
+    *cursor = 0;
+    for (; t && i < t->slots; i++) {
+        const struct weir__override *o = atomic_load(&t->slot[i].override);
+        const uint64_t hash = atomic_load(&t->slot[i].hash);
+
+        /* Behind an empty slot all hashes have their homes behind it. */
+        if (hash == 0 && found >= n / 2 + 1 && i + 1 < table_homes(t)) {
+            *cursor = (i + 1) << t->shift;
+            return found;
+        }
+        if (!o || hash < from)
+            continue;
+        if (found == n) { /* a cluster that is longer than half a page: it goes on by hash */
+            *cursor = hash;
+            return found;
+        }
+        out[found++] = o;
+    }
+    return found;
+}
+
+size_t weir__overrides_bytes(const struct weir__overrides *x)
+{
+    if (!x)
+        return 0;
+    return sizeof *x + x->bytes + table_bytes(atomic_load(&x->table)) +
+           weir__key_list_bytes(atomic_load(&x->list[0])) +
+           weir__key_list_bytes(atomic_load(&x->list[1]));
 }

@@ -80,12 +80,13 @@ static int policy_refresh_locked(struct weir_policy *p, struct weir__revision **
     if (atomic_load(&p->record->tag) != p->tag)
         return weir__diag(why, WEIR_EGONE, "the policy '%s' was forgotten", p->name);
     error = record_load_locked(p->store, p->record, &rev, why);
-    if (!error)
-        error = weir__overrides_open(rev, p->lists, NULL);
     if (error) {
-        weir__revision_close(rev);
         *old = NULL;
         return error;
+    }
+    if (weir__overrides_any(p->overrides)) {
+        rev->overrides = p->overrides;
+        weir__revision_derive(rev);
     }
     atomic_store(&p->guards, rev->guards);
     atomic_store(&p->needs_load, rev->needs_load);
@@ -335,14 +336,14 @@ static int open_policy_locked(struct weir *w, struct weir__record *r, struct wei
     *out = p;
     if (p)
         return weir__policy_revision(p) ? 0 : policy_refresh_locked(p, old, why);
-    p = calloc(1, sizeof *p);
+    p = calloc(1, sizeof *p + strlen(name) + 1);
     if (!p)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
     p->record = r;
     p->tag = atomic_load(&r->tag);
     p->store = w->store;
     p->engine = w;
-    memcpy(p->name, name, sizeof p->name);
+    memcpy(p->name, name, strlen(name));
     error = policy_refresh_locked(p, old, why);
     if (!error && w->remote)
         error = define_remote(w, p, at, why);
@@ -364,7 +365,6 @@ static int finish_change(struct weir *w, int64_t now_ns)
 {
     struct weir__store *s = w->store;
     uint64_t changing = atomic_load(&s->directory->changing);
-    const struct weir__overrides *overrides = NULL;
     struct weir__revision *rev = NULL;
     const struct weir_policy *p;
     struct weir__record *r;
@@ -380,14 +380,13 @@ static int finish_change(struct weir *w, int64_t now_ns)
         error = weir__revision_copy(&rev, atomic_load(&p->revision), WEIR__VERSIONS_KEPT);
         if (!error)
             error = weir__revision_place(s, rev, NULL);
-        overrides = atomic_load(&p->revision)->overrides; /* they stay while `changes` is held */
     }
     if (!rev && !error && atomic_load(&r->tag) != 0)
         error = record_load_locked(s, r, &rev, NULL);
     (void)pthread_mutex_unlock(&s->lock);
     (void)pthread_mutex_unlock(&w->policies_lock);
     if (!error && rev)
-        error = weir__revision_bring_up(s, rev, overrides, now_ns);
+        error = weir__revision_bring_up(s, rev, now_ns);
     weir__revision_close(rev);
     if (error == WEIR_EBUSY || error == WEIR_ENOMEM)
         return error;
@@ -580,7 +579,7 @@ int weir_policy_forget(struct weir *w, struct weir_policy *policy)
     if (w->remote)
         w->remote->ops->forget(w->remote, policy);
     weir__revision_close(atomic_load(&policy->revision));
-    weir__lists_close(policy->lists);
+    weir__overrides_close(policy->overrides);
     free(policy);
     return 0;
 }

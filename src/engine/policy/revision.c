@@ -22,7 +22,6 @@ static void revision_free(struct weir__revision *rev)
 {
     for (int i = 0; i < rev->n; i++)
         weir__zone_free(rev->term[i].zone);
-    weir__overrides_close(rev->overrides);
     if (atomic_load(&rev->plan))
         atomic_load (&rev->plan_close)(atomic_load(&rev->plan));
     free(rev);
@@ -307,6 +306,18 @@ static void cache_edge(struct weir__window *w, int64_t from_ns, int64_t edge_ns,
     atomic_store_explicit(&w->edge_ns, edge_ns, memory_order_release);
     atomic_store_explicit(&w->ahead_ns, ahead_ns, memory_order_release);
     atomic_store_explicit(&w->sequence, sequence + 2, memory_order_release);
+}
+
+void weir__window_copy(struct weir__window *to, const struct weir__window *from)
+{
+    const uint32_t sequence = atomic_load_explicit(&from->sequence, memory_order_acquire);
+    const int64_t from_ns = atomic_load_explicit(&from->from_ns, memory_order_acquire);
+    const int64_t edge_ns = atomic_load_explicit(&from->edge_ns, memory_order_acquire);
+    const int64_t ahead_ns = atomic_load_explicit(&from->ahead_ns, memory_order_acquire);
+
+    if (sequence % 2 == 0 &&
+        atomic_load_explicit(&from->sequence, memory_order_relaxed) == sequence)
+        cache_edge(to, from_ns, edge_ns, ahead_ns);
 }
 
 int64_t weir__term_edge(struct weir__compiled_term *c, int64_t now_ns, int64_t wall_ns)

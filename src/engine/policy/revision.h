@@ -60,7 +60,8 @@ struct weir__revision {
     bool guards;     /* some term is a guard */
     bool needs_load; /* some term needs the load of the system */
     struct weir__wait_options wait;
-    struct weir__overrides *overrides; /* in an engine: for some keys; NULL: for none */
+    struct weir__overrides *overrides; /* in an engine: the policy's; NULL: it has none */
+    uint64_t found;       /* a key's own limit: the hash under which its override is found */
     _Atomic(void *) plan; /* a remote store's (remote.h), made on first use; NULL: not yet */
     void (*_Atomic plan_close)(void *plan);
     unsigned char chain[WEIR_TERMS_MAX]; /* the terms in the order in which the engine asks them */
@@ -103,6 +104,9 @@ int weir__revision_copy(struct weir__revision **out, const struct weir__revision
 
 /* Computes the fields that follow from the terms and the overrides, once both are set. */
 void weir__revision_derive(struct weir__revision *rev);
+
+/* Copies the window that is cached, unless a thread writes it just now. */
+void weir__window_copy(struct weir__window *to, const struct weir__window *from);
 
 /* The limit from which the revision was made. */
 void weir__revision_limit(const struct weir__revision *rev, struct weir_limit *limit);

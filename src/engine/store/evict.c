@@ -5,7 +5,6 @@
  */
 #include "engine/store/evict.h"
 
-#include "engine/policy/overrides.h"
 #include "engine/store/survey.h"
 
 #define NOT_NOW UINT64_MAX
@@ -66,7 +65,7 @@ static uint64_t evict_rank(uint32_t share, uint32_t cells)
 static bool can_be_kept(const struct weir__compiled_term *c, const struct weir__occupant *r,
                         int64_t now_ns, uint32_t *share)
 {
-    if (!c || !c->cells.head || weir__overrides_has(c->revision->overrides, r->fingerprint))
+    if (!c || !c->cells.head)
         return false;
     *share = weir__meter_share(&c->meter, r->state, now_ns);
     return *share <= WEIR__WHOLE_SHARE;

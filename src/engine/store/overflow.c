@@ -28,19 +28,20 @@ struct weir__newcomer weir__newcomer_of(struct weir *w, struct weir_policy *p,
  * yet. */
 static void newcomer_bring_up(const struct weir__newcomer *n, int i)
 {
+    const struct weir__meter *m = weir__meter_of_cells(&n->term->meter);
     struct weir__state *s = n->cells.cell[i];
 
-    if (s->fresh_ns == 0 || weir__state_version(s) == n->term->meter.version)
+    if (s->fresh_ns == 0 || weir__state_version(s) == m->version)
         return;
     weir__cell_note(&n->cells, i, n->owner);
-    weir__meter_touch(&n->term->meter, s, n->attempt.now_ns);
+    weir__meter_touch(m, s, n->attempt.now_ns);
     weir__journal_commit(n->owner);
 }
 
 /* Finds the cell that judges the newcomer: the one of the two that owes less. */
 static void newcomer_find_base(struct weir__newcomer *n)
 {
-    const struct weir__meter *m = &n->term->meter;
+    const struct weir__meter *m = weir__meter_of_cells(&n->term->meter);
     const struct weir__state *a = n->cells.cell[0], *b = n->cells.cell[1];
     uint32_t first, second;
 
@@ -127,7 +128,10 @@ static uint32_t newcomer_weigh_copy(const struct weir__newcomer *n, size_t bytes
         memcpy(copy.bytes, n->base, bytes);
         weir__meter_mark_copied(m, &copy.state);
     }
-    weir__meter_take(m, &copy.state, &n->attempt, &v);
+    if (n->charges)
+        weir__meter_charge(m, &copy.state, &n->attempt, &v);
+    else
+        weir__meter_take(m, &copy.state, &n->attempt, &v);
     return weir__meter_share(m, &copy.state, n->attempt.now_ns);
 }
 
@@ -137,7 +141,7 @@ void weir__newcomer_weigh(struct weir__newcomer *n)
     const size_t bytes = weir__meter_state_size(m);
     uint32_t before;
 
-    if (!m->algo->join || !n->term->cells.head) {
+    if (!m->algo->join || !n->term->cells.head || m->of) { /* of: its cells are the limit's */
         n->owes = UINT32_MAX;
         return;
     }
@@ -178,7 +182,7 @@ struct weir__state *weir__newcomer_place(struct weir__newcomer *n, struct weir__
         s = weir__evict_for(n, held);
     if (s && n->base) {
         memcpy(s, n->base, weir__meter_state_size(&n->term->meter));
-        weir__meter_mark_copied(&n->term->meter, s);
+        weir__meter_mark_copied(weir__meter_of_cells(&n->term->meter), s);
     }
     return s;
 }

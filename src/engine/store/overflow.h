@@ -40,6 +40,7 @@ struct weir__newcomer {
     int lesser;                   /* the cell that owes less: the key is charged there */
     struct weir__state *base;     /* that cell, if it is live; NULL: the key owes nothing */
     struct weir__attempt attempt;
+    bool charges;       /* it is charged without asking, not taken from */
     uint32_t owes;      /* its debt if it were charged, in 1/1024 of its limit */
     bool ignores_parts; /* it may take the place of a key of any limit, however full that part is */
 };

@@ -32,14 +32,15 @@
 /* If there is no room for it, nothing is lost but the charge: the share has counted the grant
  * already. */
 void weir__local_backlog_record(struct weir__local *l, struct weir__local_limit *x,
-                                const struct weir_request *rq, struct weir__now at)
+                                const struct weir_request *rq, enum weir__verb verb,
+                                struct weir__now at)
 {
     struct weir_request mine = *rq;
     struct weir_verdict v;
 
     mine.policy = atomic_load_explicit(&x->backlog, memory_order_acquire);
     if (mine.policy)
-        (void)weir__decide(l->engine, &mine, WEIR__TAKE, at, NULL, &v);
+        (void)weir__decide(l->engine, &mine, verb, at, NULL, &v);
 }
 
 void weir__local_backlog_extend(struct weir__local *l, int64_t until_ns)
@@ -74,6 +75,7 @@ static int backlog_access(struct backlog_job *b, const struct weir_request *rq, 
     struct weir__target to = {.policy = rq->policy, .revision = weir__policy_revision(rq->policy)};
     const struct weir__rescue rescue = weir__rescue_of(b->w);
     struct weir__revision *by;
+    struct weir__own own;
     struct weir__key_access there;
     bool fits;
     int error;
@@ -82,8 +84,9 @@ static int backlog_access(struct backlog_job *b, const struct weir_request *rq, 
         return WEIR__STALE;
     if (term >= to.revision->n)
         return WEIR_EINVAL;
-    by = weir__revision_for(to.revision,
-                            to.revision->overrides ? weir__key_hash(b->w->store, rq) : 0);
+    weir__own_begin(&own);
+    by = weir__revision_for(to.revision, rq,
+                            to.revision->overrides ? weir__key_hash(b->w->store, rq) : 0, &own);
     to.term = &by->term[term];
     weir__target_prefetch(&to, weir__fingerprint_at(to.term, rq));
     weir__target_probe(&to);

@@ -88,11 +88,14 @@ static struct drain_command *drain_command_make(struct weir__redis *r,
                                    .key = {rq->key, rq->key_len}};
     struct weir__revision *by;
     struct drain_command *p = NULL;
+    struct weir__own own;
 
+    weir__own_begin(&own);
     weir__rcu_enter();
-    part.plan = weir__redis_plan_for(r, rq, &by);
+    part.plan = weir__redis_plan_for(r, rq, &by, &own);
     if (part.plan)
         p = drain_command_encode(r, &part, by->chain, events, at);
+    weir__own_end(&own);
     weir__rcu_exit();
     return p;
 }

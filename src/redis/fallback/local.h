@@ -33,7 +33,8 @@ int weir__local_define(struct weir__local *l, struct weir__local_limit **limit,
                        struct weir_diag *why);
 void weir__local_forget(struct weir__local *l, struct weir__local_limit *limit);
 int weir__local_override(struct weir__local *l, struct weir__local_limit *limit, const void *key,
-                         size_t key_len, const struct weir_limit *whole); /* NULL: removes it */
+                         size_t key_len, bool prefix,
+                         const struct weir_limit *whole); /* NULL: removes it */
 
 /* That many nodes share from now on: all limits change, live. */
 void weir__local_nodes(struct weir__local *l, int64_t nodes);

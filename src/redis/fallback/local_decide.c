@@ -142,11 +142,12 @@ static int local_engine_decide(struct weir__local *l, const struct shares *s, en
 
 /* Records the grant of a share in the backlog. */
 static void local_record_backlog(struct weir__local *l, struct weir__local_limit *const *limit,
-                                 const struct shares *s, struct weir__now at,
+                                 const struct shares *s, enum weir__verb verb, struct weir__now at,
                                  const struct weir_verdict *v, bool recorded)
 {
     for (size_t i = 0; i < s->n && !recorded; i++)
-        weir__local_backlog_record(l, limit[s->place[i]], &s->rq[i], at);
+        weir__local_backlog_record(l, limit[s->place[i]], &s->rq[i],
+                                   verb == WEIR__CHARGE ? verb : WEIR__TAKE, at);
     weir__local_backlog_extend(l, weir__add_sat(at.now_ns, v->reset_after_ns));
 }
 
@@ -176,7 +177,7 @@ static int local_answer_all(struct weir__local *l, struct weir__local_limit *con
         return error;
     name_refusal(limit[s.place[0]], &s, verb, receipt, v);
     if (v->allowed && verb != WEIR__PEEK && v->reset_after_ns > 0)
-        local_record_backlog(l, limit, &s, at, v, recorded);
+        local_record_backlog(l, limit, &s, verb, at, v, recorded);
     return 0;
 }
 

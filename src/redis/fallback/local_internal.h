@@ -9,14 +9,6 @@
 #include "redis/fallback/local.h"
 
 /* The override of a key, undivided. */
-struct weir__local_key_override {
-    struct weir__local_key_override *next;
-    size_t key_len;
-    int n;
-    struct weir_term *term;
-    unsigned char key[];
-};
-
 /* A limit in force here, as two policies: the share, which decides, and the backlog, which has
  * the rates of the share. NULL: there are no such terms. */
 struct weir__local_policies {
@@ -44,7 +36,7 @@ struct weir__local_limit {
     /* The rest is under the engine's lock. */
     struct weir__local_limit *next, *before;
     struct weir_limit whole;
-    struct weir__local_key_override *overrides;
+    struct weir__overrides *overrides; /* of keys and prefixes, whole; NULL: never any */
     bool anonymous;
     struct weir__local_anonymous
         *pairs;    /* of an anonymous limit, newest first; not always in force */
@@ -74,9 +66,11 @@ bool weir__local_rates(const struct weir_limit *share, struct weir_limit *rates)
 void weir__local_overrides_enforce(struct weir__local *l, struct weir__local_limit *x);
 void weir__local_overrides_free(struct weir__local_limit *x);
 
-/* The share has granted the request: adds it to the backlog. */
+/* The share has granted the request (WEIR__TAKE) or was charged (WEIR__CHARGE): adds it to the
+ * backlog. */
 void weir__local_backlog_record(struct weir__local *l, struct weir__local_limit *x,
-                                const struct weir_request *rq, struct weir__now at);
+                                const struct weir_request *rq, enum weir__verb verb,
+                                struct weir__now at);
 /* The backlog lasts at least until then. */
 void weir__local_backlog_extend(struct weir__local *l, int64_t until_ns);
 

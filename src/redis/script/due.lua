@@ -376,7 +376,39 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
       return reason == 0 and 0 or retry
     end
 
-    rows[4] = {load = load, save = save, look = look, decide = decide, later = later}
+    local LONGEST = 4611686018427387 -- 2^62 ns
+
+    -- What is owed after a charge: never more than 2^62 ns, unless it was already.
+    local function charged(t, owed, price)
+      local after, last = add(owed, price), mul(math.min(LONGEST, LIMIT - now), t[2])
+
+      after = less(last, after) and last or after
+      return less(owed, after) and after or owed
+    end
+
+    -- As a grant, however much is owed then; of a key that is behind, both due times move.
+    local function charge(t, s)
+      local price = mul(exact_cost(t), t[1])
+
+      if by_low(t, s) then
+        local low = charged(t, s.low, price)
+        local low_at, owed = now + us_of(t, low), add(s.owed, sub(low, s.low))
+
+        if now + us_of(t, owed) <= low_at then
+          return {owed = whole(t, owed), blurred = true}
+        end
+        return behind(t, owed, low_at)
+      end
+      local owed = charged(t, s.owed, price)
+
+      if owed == s.owed then
+        return s
+      end
+      return {owed = owed, blurred = s.blurred, reserved = t.most and us_of(t, owed) > t.most}
+    end
+
+    rows[4] = {load = load, save = save, look = look, decide = decide, later = later,
+               charge = charge}
   else
     local function lowered(t, s, events, blurred)
       local units = mul(events, t[1])

@@ -115,7 +115,8 @@ static int64_t patience_of(const struct weir__plan_request *request,
     case WEIR__PLAN_PEEK: break;
     case WEIR__PLAN_CANCEL: return part->act_us ? part->act_us[i] : -1;
     case WEIR__PLAN_REFUND:
-    case WEIR__PLAN_DRAIN: return 0;
+    case WEIR__PLAN_DRAIN:
+    case WEIR__PLAN_CHARGE: return 0;
     }
     ns = ns == WEIR_WAIT_DEFAULT ? part->plan->term[i].patience_ns : ns;
     return ns == WEIR_FOREVER ? ns : ns / WEIR__NS_PER_US;

@@ -14,11 +14,16 @@
 --   (4) A converted state is written, whatever else happens (due.lua, invariant 4).
 --   (5) No term refuses a drain (verb 5): each charges as much of its cost as it would grant at
 --       once, and none looks at what the others charged. Permits cannot be drained.
+--   (6) No term refuses a charge (verb 6): a row that has no `charge` counts it as it counts what
+--       it denies. Permits cannot be charged.
 local n, verb = #terms, head % 256
 
 for i = 1, n do
   if not rows[terms[i].algo] or (terms[i].algo == 10 and not ARGV[2] and verb ~= 5) then
     return redis.error_reply('WEIRKIND not a term that this script can decide')
+  end
+  if verb == 6 and terms[i].algo == 10 then
+    return redis.error_reply('WEIRKIND permits cannot be charged')
   end
 end
 
@@ -83,6 +88,21 @@ if verb == 5 then
   end
   for i = 1, n do
     ends[i] = after[terms[i].key]
+  end
+elseif verb == 6 then
+  for i = 1, n do
+    local t = terms[i]
+    local row, s = rows[t.algo], after[t.key] or states[t.key]
+
+    if t.cost > 0 and row.charge then
+      s = row.charge(t, s)
+    elseif t.cost > 0 then
+      local _
+
+      t.counts = true
+      _, _, _, s = row.decide(t, s, 0)
+    end
+    after[t.key], ends[i] = s, s
   end
 elseif decides then
   local refused = false
@@ -196,7 +216,7 @@ end
 which = allowed == 1 and -1 - shadow or which
 local reply = {allowed, reason, which, limit, remaining, wait, retry, reset, now}
 
-if verb > 2 then
+if verb > 2 and verb < 6 then
   reply[10] = returned
 elseif verb == 1 and allowed == 1 then
   for i = 1, n do

@@ -67,7 +67,8 @@ enum weir__plan_verb {
     WEIR__PLAN_PEEK,
     WEIR__PLAN_REFUND,
     WEIR__PLAN_CANCEL,
-    WEIR__PLAN_DRAIN /* charges as much of the cost as fits; never refuses */
+    WEIR__PLAN_DRAIN, /* charges as much of the cost as fits; never refuses */
+    WEIR__PLAN_CHARGE /* charges all of it; never refuses */
 };
 
 /* One request to one limit. */

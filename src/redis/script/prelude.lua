@@ -18,11 +18,11 @@
 --       is good to 2^-48), subtracts that many exactly, and guesses again. So r never falls below
 --       0, and what is left in the end is the remainder, whatever the guesses were.
 local LIMIT = 9007199254740992
-local decides = head % 256 ~= 3 and head % 256 ~= 4 -- take, peek, drain; else refund and cancel
+local decides = head % 256 ~= 3 and head % 256 ~= 4 -- take, peek, drain, charge
 local rows, terms, has = {}, {}, {}
 local add, sub, mul, div, less, large
 
-if head % 256 < 1 or head % 256 > 5 or head - head % 256 ~= 256 or not KEYS[1] or
+if head % 256 < 1 or head % 256 > 6 or head - head % 256 ~= 256 or not KEYS[1] or
    #ARGV[1] ~= 24 + 80 * #KEYS then
   return redis.error_reply('WEIRFORM not a request of version 1')
 end

@@ -140,6 +140,17 @@ if has[8] then
     return 1, 0, fits(t, after) and wait - patience or -1, s
   end
 
+  -- The bill is as for a grant, but ends 2^62 ns ahead, or where the store can still fill.
+  local function charge(t, s)
+    local after = charged(t, s, exact_cost(t))
+    local last = mul(mul(math.min(4611686018427387, LIMIT - t[4] - 1 - now), 1000), t.C)
+
+    if less(last, after.ahead) then
+      after.ahead = less(last, s.ahead) and s.ahead or last
+    end
+    return after
+  end
+
   -- At the stable rate: the cost of warming up is not returned.
   local function refund(t, s)
     local events = exact_cost(t)
@@ -154,5 +165,6 @@ if has[8] then
     return events, {stored = s.stored, ahead = sub(s.ahead, units)}
   end
 
-  rows[8] = {load = load, save = save, look = look, decide = decide, refund = refund}
+  rows[8] = {load = load, save = save, look = look, decide = decide, refund = refund,
+             charge = charge}
 end

@@ -3,7 +3,7 @@
  * They are decided one by one, not all or nothing: an item that is malformed, or that the engine
  * cannot decide, gets {"error":"..."} in its place, and the others are decided as if it were not
  * there. The reply leaves when all are decided, so none of them can wait ('wait'); an item may
- * reserve ('reserve').
+ * have a time to act ('patience').
  *
  * An array may have thousands of items, each with a limit of its own. So they are decided in
  * slices, and other connections are served in between (deferred_begin). Until the reply leaves, the
@@ -139,11 +139,11 @@ static bool http_batch_grow(struct http_batch_state *b, size_t more)
 static struct batch_item batch_item_read(const json_t *json, struct http_why *why)
 {
     struct batch_item item = {.params = {.may = HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) |
-                                                HTTP_MAY(WAIT) | HTTP_MAY(RESERVE)}};
+                                                HTTP_MAY(WAIT) | HTTP_MAY(PATIENCE)}};
 
     item.is_good = http_params_json(&item.params, json, why);
     if (item.is_good && item.params.given & HTTP_MAY(WAIT))
-        item.is_good = http_because(why, 400, "'wait' is not allowed in an array: use 'reserve'");
+        item.is_good = http_because(why, 400, "'wait' is not allowed in an array: use 'patience'");
     if (!item.is_good)
         item.params = (struct http_params){.limit = weir__slice_of(why->text)};
     return item;

@@ -256,7 +256,7 @@ static bool auth_read(const struct http_call *call, struct check *k, struct http
     static const char *const METHODS[] = {"x-forwarded-method", "x-original-method", NULL};
     const struct http_request *rq = call->rq;
     struct check_why because;
-    struct weir__slice method;
+    struct weir__slice method, client;
     struct address ip;
 
     if (!http_peer_is_trusted(call))
@@ -266,7 +266,8 @@ static bool auth_read(const struct http_call *call, struct check *k, struct http
     if (!auth_field(call, METHODS, &method, why) || !auth_set(k, "method", method, why) ||
         !auth_read_place(call, k, why))
         return false;
-    if (address_read(http_client_address(call), &ip))
+    client = http_client_behind(call);
+    if (address_read(client.at ? client : weir__slice_of(conn_peer(call->conn)), &ip))
         (void)rules_request_address(&k->request, &ip);
     for (size_t i = 0; i < rq->fields; i++)
         if (!check_was_set(rules_request_header(&k->request, rq->field[i].name, rq->field[i].value),

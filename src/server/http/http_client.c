@@ -80,11 +80,14 @@ bool http_peer_is_trusted(const struct http_call *call)
     return peer_is_trusted(call->conn, &server_options(conn_server(call->conn))->trust);
 }
 
-/* The client's address, as far as it is known; `only` is the one field that names it, or NULL. */
-static struct weir__slice client_of(const struct http_call *call, const char *only)
+struct weir__slice http_client_behind(const struct http_call *call)
 {
-    struct weir__slice client = weir__slice_of(conn_peer(call->conn));
+    const struct serve_options *o = server_options(conn_server(call->conn));
+    const char *only = o->client_header[0] ? o->client_header : NULL;
+    struct weir__slice client = {NULL, 0};
 
+    if (!peer_is_trusted(call->conn, &o->trust))
+        return client;
     if (only && strcmp(only, "x-weir-key") != 0)
         (void)find_hop(call, only, &client);
     else if (!only && !find_hop(call, "x-forwarded-for", &client))
@@ -92,27 +95,19 @@ static struct weir__slice client_of(const struct http_call *call, const char *on
     return client;
 }
 
-struct weir__slice http_client_address(const struct http_call *call)
-{
-    const struct serve_options *o = server_options(conn_server(call->conn));
-
-    if (!peer_is_trusted(call->conn, &o->trust))
-        return weir__slice_of(conn_peer(call->conn));
-    return client_of(call, o->client_header[0] ? o->client_header : NULL);
-}
-
 struct weir__slice http_client_key(const struct http_call *call)
 {
     const struct serve_options *o = server_options(conn_server(call->conn));
     const char *only = o->client_header[0] ? o->client_header : NULL;
-    struct weir__slice key;
+    struct weir__slice client = weir__slice_of(conn_peer(call->conn)), key, behind;
 
     if (!peer_is_trusted(call->conn, &o->trust))
-        return key_of(call, weir__slice_of(conn_peer(call->conn)));
+        return key_of(call, client);
     key = http_last_field_of(call->rq, "x-weir-key");
     if (key.len > 0 && (!only || strcmp(only, "x-weir-key") == 0))
         return key;
-    return key_of(call, client_of(call, only));
+    behind = http_client_behind(call);
+    return key_of(call, behind.at ? behind : client);
 }
 
 bool http_names_client(const struct http_call *call)

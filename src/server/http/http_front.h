@@ -2,6 +2,7 @@
  *
  *     http_serve.c    the loop over requests, and the table of routes
  *     http_host.c     which Host a request may name
+ *     http_token.c    the token of a request
  *     http_origin.c   requests that a browser sends for a page of another origin
  *     http_reply.c    replies without a verdict, errors among them
  *     http_page.c     bodies in JSON that grow as they are written
@@ -30,6 +31,7 @@
 #include "base/json.h"
 #include "proto/address.h"
 #include "proto/http.h"
+#include "server/access/access.h"
 #include "server/conn.h"
 
 /* The form of a reply (limit_op.shape). */
@@ -164,7 +166,7 @@ void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
 /* The parameters that a request may have. */
 #define HTTP_WORDS(X) \
     X(LIMIT, "limit") \
-    X(KEY, "key") X(COST, "cost") X(WAIT, "wait") X(RESERVE, "reserve") X(DENY, "deny")
+    X(KEY, "key") X(COST, "cost") X(WAIT, "wait") X(PATIENCE, "patience") X(DENY, "deny")
 
 enum http_word {
 #define X(name, text) HTTP_WORD_##name,
@@ -181,7 +183,7 @@ struct http_params {
     unsigned given; /* the parameters it has */
     struct weir__slice limit, key;
     int64_t cost;
-    int64_t patience_ns; /* from wait or reserve */
+    int64_t patience_ns; /* from wait or patience */
     int64_t deny;        /* a status */
 };
 
@@ -246,12 +248,23 @@ bool http_names_client(const struct http_call *call);
 /* True if its Host may be named on the address that the connection came to. */
 bool http_host_is_served(struct conn *c, const struct http_request *rq);
 
+/* ---- Tokens ---------------------------------------------------------------------------------- */
+
+/* True if the request may do what needs one of these scopes (enum access_scope); otherwise replies
+ * that it may not. */
+bool http_may(const struct http_call *call, unsigned scopes);
+/* The most bytes that the request which begins here may have: few, until its token is known. */
+size_t http_most(struct conn *c, const char *bytes, size_t len);
+/* True if the token of the connection is for this key, and it is not too long. */
+bool http_key_fits(struct conn *c, struct weir__slice key, struct http_why *why);
+
 /* ---- Clients --------------------------------------------------------------------------------- */
 
 /* The key of the client that a proxy asks for. Lasts until the batch is flushed. */
 struct weir__slice http_client_key(const struct http_call *call);
-/* The client's address, as text: X-Weir-Key does not count. */
-struct weir__slice http_client_address(const struct http_call *call);
+/* The address of the client that sent the request to a trusted proxy; empty: the connection's
+ * own. */
+struct weir__slice http_client_behind(const struct http_call *call);
 /* True if the connection comes from a proxy whose header fields count. */
 bool http_peer_is_trusted(const struct http_call *call);
 
@@ -259,6 +272,7 @@ bool http_peer_is_trusted(const struct http_call *call);
 
 void http_take(const struct http_call *call);
 void http_peek(const struct http_call *call);
+void http_charge(const struct http_call *call);
 void http_refund(const struct http_call *call);
 void http_reset(const struct http_call *call);
 void http_batch(const struct http_call *call, const struct json_t *array);

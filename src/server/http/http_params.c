@@ -41,7 +41,7 @@ bool http_params_note(struct http_params *params, enum http_word word, struct ht
 
 static bool is_patience(enum http_word word)
 {
-    return word == HTTP_WORD_WAIT || word == HTTP_WORD_RESERVE;
+    return word == HTTP_WORD_WAIT || word == HTTP_WORD_PATIENCE;
 }
 
 bool http_params_number(struct http_params *params, enum http_word word, int64_t number,
@@ -67,7 +67,7 @@ static bool http_params_patience(struct http_params *params, enum http_word word
 {
     if (wire_patience(text, &params->patience_ns))
         return true;
-    return http_because_of(why, 400, word == HTTP_WORD_WAIT ? "'wait' is " : "'reserve' is ", text,
+    return http_because_of(why, 400, word == HTTP_WORD_WAIT ? "'wait' is " : "'patience' is ", text,
                            ": expected milliseconds, a duration such as 1.5s, or forever");
 }
 
@@ -118,9 +118,15 @@ bool http_params_query(struct http_params *params, struct weir__slice query, str
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
-static bool http_params_key_too_long(size_t max, struct http_why *why)
+bool http_key_fits(struct conn *c, struct weir__slice key, struct http_why *why)
 {
+    const size_t max = server_options(conn_server(c))->max_key;
     struct weir__out out = {why->text, sizeof why->text, 0};
+
+    if (!access_key_is_permitted(conn_access(c), key))
+        return http_because(why, 403, ACCESS_OTHER_KEY);
+    if (key.len <= max)
+        return true;
 
     why->status = 400;
     weir__out_text(&out, "'key' is too long: expected at most ");
@@ -133,8 +139,7 @@ static bool http_params_key_too_long(size_t max, struct http_why *why)
 bool http_params_op(struct conn *c, const struct http_params *params, struct limit_op *op,
                     struct http_why *why)
 {
-    const size_t max_key = server_options(conn_server(c))->max_key;
-    const bool waits = params->given & HTTP_MAY(WAIT), reserves = params->given & HTTP_MAY(RESERVE);
+    const bool waits = params->given & HTTP_MAY(WAIT), patient = params->given & HTTP_MAY(PATIENCE);
     const int64_t patience_ns = server_patience(conn_server(c), params->patience_ns);
     const char *text;
 
@@ -143,14 +148,14 @@ bool http_params_op(struct conn *c, const struct http_params *params, struct lim
                             "'limit' is missing: expected a name, or a limit such as 10/s");
     if (!(params->given & HTTP_MAY(KEY)))
         return http_because(why, 400, "'key' is missing");
-    if (waits && reserves)
-        return http_because(why, 400, "use 'wait' or 'reserve', not both");
-    if (params->key.len > max_key)
-        return http_params_key_too_long(max_key, why);
+    if (waits && patient)
+        return http_because(why, 400, "use 'wait' or 'patience', not both");
+    if (!http_key_fits(c, params->key, why))
+        return false;
     *op = (struct limit_op){.limit = limit_find(c, params->limit, params->use, &why->status, &text),
                             .key = params->key,
                             .cost = params->given & HTTP_MAY(COST) ? params->cost : 1,
-                            .patience_ns = waits || reserves ? patience_ns : WEIR_WAIT_DEFAULT,
+                            .patience_ns = waits || patient ? patience_ns : WEIR_WAIT_DEFAULT,
                             .delayed = waits};
     if (!op->limit && strstr(text, "expected ' + '")) {
         (void)snprintf(why->text, sizeof why->text, "%s (a query or form has + as %%2B)", text);

@@ -23,26 +23,28 @@ static const struct route {
         PROXIED_PAGES,
         ALL_PAGES
     } pages;                 /* which pages of other origins may send it */
-    unsigned methods, admin; /* `admin`: the methods that --no-admin refuses */
+    unsigned methods, admin; /* `admin`: the methods that need ACCESS_ADMIN */
+    unsigned scopes;         /* enum access_scope: the others need one of these; OPEN: none */
     handler *handle;
 } ROUTES[] = {
-    {"/v1/take", false, OWN_PAGES, GET | POST, 0, http_take},
-    {"/v1/auth/", true, PROXIED_PAGES, ANY, 0, http_auth},
-    {"/v1/auth", false, PROXIED_PAGES, ANY, 0, http_auth_rules},
-    {"/v1/check", false, OWN_PAGES, POST, 0, http_check},
-    {"/v1/ext-authz/", true, PROXIED_PAGES, ANY, 0, http_ext_authz},
-    {"/throttle", false, OWN_PAGES, POST, 0, http_throttle},
-    {"/v1/peek", false, OWN_PAGES, GET | POST, 0, http_peek},
-    {"/v1/refund", false, OWN_PAGES, POST, POST, http_refund},
-    {"/v1/reset", false, OWN_PAGES, POST, POST, http_reset},
-    {"/v1/limits", false, OWN_PAGES, GET, 0, http_limits},
-    {"/v1/limits/", true, OWN_PAGES, GET | PUT | DELETE, PUT | DELETE, http_limit},
-    {"/v1/stores", false, OWN_PAGES, GET, 0, http_stores},
-    {"/v1/config", false, OWN_PAGES, GET, 0, http_config},
-    {"/healthz", false, ALL_PAGES, GET, 0, http_reply_health},
-    {"/health", false, ALL_PAGES, GET, 0, http_reply_health}, /* throttlecrab's */
-    {"/openapi.json", false, ALL_PAGES, GET, 0, http_reply_openapi},
-    {"/", false, ALL_PAGES, GET, 0, http_reply_hello},
+    {"/v1/take", false, OWN_PAGES, GET | POST, 0, ACCESS_TAKE, http_take},
+    {"/v1/auth/", true, PROXIED_PAGES, ANY, 0, ACCESS_TAKE, http_auth},
+    {"/v1/auth", false, PROXIED_PAGES, ANY, 0, ACCESS_TAKE, http_auth_rules},
+    {"/v1/check", false, OWN_PAGES, POST, 0, ACCESS_TAKE, http_check},
+    {"/v1/ext-authz/", true, PROXIED_PAGES, ANY, 0, ACCESS_TAKE, http_ext_authz},
+    {"/throttle", false, OWN_PAGES, POST, 0, ACCESS_TAKE, http_throttle},
+    {"/v1/peek", false, OWN_PAGES, GET | POST, 0, ACCESS_TAKE, http_peek},
+    {"/v1/charge", false, OWN_PAGES, POST, 0, ACCESS_TAKE, http_charge},
+    {"/v1/refund", false, OWN_PAGES, POST, POST, ACCESS_ADMIN, http_refund},
+    {"/v1/reset", false, OWN_PAGES, POST, POST, ACCESS_ADMIN, http_reset},
+    {"/v1/limits", false, OWN_PAGES, GET, 0, ACCESS_ALL, http_limits},
+    {"/v1/limits/", true, OWN_PAGES, GET | PUT | DELETE, PUT | DELETE, ACCESS_ALL, http_limit},
+    {"/v1/stores", false, OWN_PAGES, GET, 0, ACCESS_METRICS | ACCESS_ADMIN, http_stores},
+    {"/v1/config", false, OWN_PAGES, GET, 0, ACCESS_METRICS | ACCESS_ADMIN, http_config},
+    {"/healthz", false, ALL_PAGES, GET, 0, ACCESS_OPEN, http_reply_health},
+    {"/health", false, ALL_PAGES, GET, 0, ACCESS_OPEN, http_reply_health}, /* throttlecrab's */
+    {"/openapi.json", false, ALL_PAGES, GET, 0, ACCESS_OPEN, http_reply_openapi},
+    {"/", false, ALL_PAGES, GET, 0, ACCESS_OPEN, http_reply_hello},
 };
 
 static void http_reply_health(const struct http_call *call)
@@ -189,12 +191,8 @@ static void http_route(struct http_call *call)
             continue;
         if (!(r->methods & 1u << call->rq->method))
             refuse_method(call, r->methods);
-        else if (is_misused(call, r))
-            return;
-        else if (r->admin & 1u << call->rq->method &&
-                 server_options(conn_server(call->conn))->no_admin)
-            http_refuse_call(call, 403, "not allowed: " NO_ADMIN);
-        else
+        else if (!is_misused(call, r) &&
+                 http_may(call, r->admin & 1u << call->rq->method ? ACCESS_ADMIN : r->scopes))
             r->handle(call);
         return;
     }
@@ -233,7 +231,6 @@ static void http_refuse(struct conn *c, int status, const char *text)
 
 long http_serve(struct conn *c, char *bytes, size_t len)
 {
-    const size_t most = server_options(conn_server(c))->max_request;
     struct http_request rq;
     struct http_call call = {.conn = c, .rq = &rq};
     size_t at = 0;
@@ -243,7 +240,8 @@ long http_serve(struct conn *c, char *bytes, size_t len)
         size_t used;
         int status;
 
-        switch (http_read(conn_http(c), bytes + at, len - at, most, &rq, &used, &status, &why)) {
+        switch (http_read(conn_http(c), bytes + at, len - at, http_most(c, bytes + at, len - at),
+                          &rq, &used, &status, &why)) {
         case HTTP_MORE: return (long)at;
         case HTTP_CONTINUE: http_reply_continue(c); return (long)at;
         case HTTP_BAD: http_refuse(c, status, why); return -1;

@@ -1,5 +1,5 @@
-/* Take, peek, refund and reset: one operation, from the query, the body (a JSON object or a form),
- * or both.
+/* Take, peek, charge, refund and reset: one operation, from the query, the body (a JSON object or a
+ * form), or both.
  *
  * `curl -d` says that every body is a form, also if it is JSON. So a body that begins as JSON does
  * is JSON, whatever its type: no form begins so.
@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #define TAKES \
-    (HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(RESERVE))
+    (HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(PATIENCE))
 
 /* A route of one operation. */
 struct http_verb {
@@ -107,6 +107,18 @@ void http_peek(const struct http_call *call)
                                           http_reply_peek, NULL};
 
     http_run_op(call, &PEEK);
+}
+
+/* ---- Charge ---------------------------------------------------------------------------------- */
+
+/* Refused only if it was not counted: the key is denied, or the store is full. */
+void http_charge(const struct http_call *call)
+{
+    static const struct http_verb CHARGE = {OP_CHARGE,
+                                            HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST),
+                                            LIMIT_TAKES, http_reply_take, NULL};
+
+    http_run_op(call, &CHARGE);
 }
 
 /* ---- Refund ---------------------------------------------------------------------------------- */

@@ -118,8 +118,8 @@ static bool throttle_read_op(const struct http_call *call, json_t *json, struct 
                             "expected a JSON object in the body, and no parameters in the query");
     if (!throttle_read_members(&t, json, why))
         return false;
-    if (t.key.len > server_options(conn_server(call->conn))->max_key)
-        return http_because(why, 400, "'key' is too long");
+    if (!http_key_fits(call->conn, t.key, why))
+        return false;
     if (!throttle_refills(t.number[THROTTLE_BURST], t.number[THROTTLE_COUNT],
                           t.number[THROTTLE_PERIOD_S]))
         return http_because(why, 400, "'max_burst' " THROTTLE_TOO_SLOW);

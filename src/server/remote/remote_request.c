@@ -131,6 +131,7 @@ static void remote_request_begin_verb(struct remote_request *a)
     case REMOTE_TAKE_ALL: remote_decide(a, a->all->rq, a->all->n, WEIR__TAKE_ALL, NULL); return;
     case REMOTE_RESERVE: remote_decide(a, &rq, 1, WEIR__TAKE_ALL, &a->receipt); return;
     case REMOTE_PEEK: remote_decide(a, &rq, 1, WEIR__PEEK, NULL); return;
+    case REMOTE_CHARGE: remote_decide(a, &rq, 1, WEIR__CHARGE, NULL); return;
     case REMOTE_REFUND: weir__undo_refund(engine, l->pipeline, &a->undo, &rq, at); return;
     case REMOTE_REFUND_AND_PEEK:
         weir__undo_refund(engine, l->pipeline, &a->undo, &rq, at);
@@ -288,6 +289,7 @@ static enum remote_verb remote_verb_of(const struct limit_op *op)
     switch (op->verb) {
     case OP_TAKE: return REMOTE_TAKE;
     case OP_PEEK: return REMOTE_PEEK;
+    case OP_CHARGE: return REMOTE_CHARGE;
     case OP_REFUND: return REMOTE_REFUND;
     case OP_REFUND_AND_PEEK: return REMOTE_REFUND_AND_PEEK;
     case OP_RESET: break;

@@ -62,6 +62,7 @@ enum remote_verb {
     REMOTE_TAKE_ALL, /* of the operations in `all` */
     REMOTE_RESERVE,  /* a take whose grant is recorded in receipt.reservation */
     REMOTE_PEEK,
+    REMOTE_CHARGE,
     REMOTE_REFUND,
     REMOTE_REFUND_AND_PEEK, /* then a peek without cost: the verdict describes the key as it is */
     REMOTE_RESET,

@@ -68,11 +68,11 @@ static size_t client_put(char line[LINE_MOST], const struct client_shown *s, int
         "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRId64 " idle=%" PRId64
         " flags=N db=%" PRId64 " sub=0 psub=0 ssub=0 multi=%" PRId64 " qbuf=%" PRId64
         " qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=%" PRId64
-        " tot-mem=%" PRId64
-        " events=r cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
+        " tot-mem=%" PRId64 " events=r cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
         s->id, peer, local, s->fd, s->words.name, age_ms / 1000, idle_ms / 1000, n->db, n->queued,
-        n->input, n->output, n->kept, s->command ? s->command : "NULL", n->resp == 3 ? 3 : 2,
-        s->words.lib_name, s->words.lib_ver);
+        n->input, n->output, n->kept, s->command ? s->command : "NULL",
+        s->words.user[0] ? s->words.user : "default", n->resp == 3 ? 3 : 2, s->words.lib_name,
+        s->words.lib_ver);
 }
 
 static void resp_reply_client(struct conn *c)
@@ -205,6 +205,8 @@ static void resp_list_clients(struct conn *c, struct resp_words w)
     size_t ids = 0;
     int64_t value;
 
+    if (!resp_may(c, w.word[0], ACCESS_METRICS | ACCESS_ADMIN))
+        return;
     if (w.n == 2) {
         list_begin(c, NULL, 0);
     } else if (w.n == 4 && resp_word_is(w.word[2], "TYPE")) {
@@ -234,7 +236,15 @@ struct kill_filter {
     struct client_end peer, local;
     bool by_peer, by_local, skips_me, none;
     int64_t now_ms, least_age_ms;
+    struct weir__slice user; /* empty: any */
 };
+
+static bool kill_wants_user(const struct kill_filter *f, const struct client *c)
+{
+    const char *user = c->words.user[0] ? c->words.user : "default";
+
+    return f->user.len == 0 || weir__slice_is(f->user, user);
+}
 
 static bool kill_wants(const struct client *c, const void *filter)
 {
@@ -243,7 +253,7 @@ static bool kill_wants(const struct client *c, const void *filter)
     return !f->none && (f->id == 0 || c->id == f->id) &&
            (!f->by_peer || client_end_equal(&c->peer, &f->peer)) &&
            (!f->by_local || client_end_equal(&c->local, &f->local)) &&
-           f->now_ms - c->since_ms >= f->least_age_ms && c->id != f->me;
+           f->now_ms - c->since_ms >= f->least_age_ms && c->id != f->me && kill_wants_user(f, c);
 }
 
 /* True if the filter chooses the connection that asks. */
@@ -273,7 +283,7 @@ static bool read_filter(struct conn *c, struct weir__slice word, struct weir__sl
     } else if (resp_word_is(word, "TYPE")) {
         f->none = f->none || !resp_word_is(value, "normal");
     } else if (resp_word_is(word, "USER")) {
-        f->none = f->none || !resp_word_is(value, "default");
+        f->user = value;
     } else if (resp_word_is(word, "MAXAGE")) {
         if (!resp_word_int(c, value, "MAXAGE", 0, INT32_MAX, &number))
             return false;

@@ -9,6 +9,7 @@
 #define WEIR_SERVER_RESP_RESP_FRONT_H
 
 #include "proto/resp.h"
+#include "server/access/access.h"
 #include "server/conn.h"
 
 /* A command's words, its name the first. */
@@ -31,6 +32,7 @@ struct resp_row {
     const char *name;
     size_t least, most; /* words, the name included; most 0: any number */
     unsigned flags;
+    unsigned scopes; /* enum access_scope: a client needs one of them; ACCESS_OPEN: none */
     int first_key, last_key, key_step; /* the name is word 0, the last word is -1; all 0: none */
     resp_handler *run;
     const char *usage;
@@ -53,6 +55,12 @@ void resp_reply_error(struct conn *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* True if the client may do more than take and look; otherwise replies that it may not. */
 bool resp_may_administer(struct conn *c, struct weir__slice command);
+/* The same for one of these scopes (enum access_scope). */
+bool resp_may(struct conn *c, struct weir__slice command, unsigned scopes);
+/* True if the client may run the command with these keys; otherwise replies that it may not. */
+bool resp_is_permitted(struct conn *c, const struct resp_row *row, struct resp_words w);
+/* Replies with an error that has a code of its own. */
+void resp_reply_code(struct conn *c, const char *text);
 void resp_reply_ok(struct conn *c);
 void resp_reply_int(struct conn *c, int64_t value);
 void resp_reply_text(struct conn *c, const char *text);
@@ -94,7 +102,7 @@ void resp_reply_verdict(struct conn *c, const struct limit *l, int which,
 
 resp_handler resp_run_increx, resp_run_gcra;
 resp_handler resp_run_cl_throttle, resp_run_throttle, resp_run_take, resp_run_peek, resp_run_refund,
-    resp_run_cancel, resp_run_reset_key, resp_run_take_all, resp_run_check;
+    resp_run_charge, resp_run_cancel, resp_run_reset_key, resp_run_take_all, resp_run_check;
 resp_handler resp_run_limit, resp_run_reload, resp_run_clock;
 resp_handler resp_run_ping, resp_run_echo, resp_run_hello, resp_run_auth, resp_run_select,
     resp_run_reset, resp_run_quit, resp_run_ok, resp_run_role, resp_run_time, resp_run_dbsize,

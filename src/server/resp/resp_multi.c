@@ -171,7 +171,7 @@ bool resp_may_wait(struct conn *c)
     if (!resp_is_running(conn_resp(c)))
         return true;
     resp_reply_error(c, "WAIT is not allowed within MULTI: nothing waits in a transaction; "
-                        "use RESERVE, or WAIT outside");
+                        "use PATIENCE, or WAIT outside");
     return false;
 }
 
@@ -204,8 +204,11 @@ void resp_exec_some(struct conn *c)
     size_t n = 0;
 
     for (; q && n < EXEC_SLICE && !conn_is_full(c); q = q->next, n++) {
+        const struct resp_words w = {q->n, q->word};
+
         limits_tidy(c);
-        resp_run_row(c, q->row, (struct resp_words){q->n, q->word});
+        if (resp_is_permitted(c, q->row, w)) /* AUTH may have come in between */
+            resp_run_row(c, q->row, w);
         if (conn_is_postponed(c))
             break; /* it is run again when what it waits for is answered */
     }
@@ -219,12 +222,6 @@ void resp_exec_some(struct conn *c)
 }
 
 /* ---- Commands -------------------------------------------------------------------------------- */
-
-static void reply_code(struct conn *c, const char *text)
-{
-    counter_add(&conn_counters(c)->errors, 1);
-    out_done(c, resp_error(out_room(c, strlen(text) + 3), text));
-}
 
 void resp_run_multi(struct conn *c, struct resp_words w)
 {
@@ -256,7 +253,7 @@ void resp_run_exec(struct conn *c, struct resp_words w)
     }
     if (m->aborted) {
         resp_multi_drop(c);
-        reply_code(c, "EXECABORT Transaction discarded because of previous errors.");
+        resp_reply_code(c, "EXECABORT Transaction discarded because of previous errors.");
         return;
     }
     resp_reply_array(c, m->n);

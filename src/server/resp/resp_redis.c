@@ -23,27 +23,53 @@ void resp_run_echo(struct conn *c, struct resp_words w)
         c, resp_bulk(out_room(c, RESP_INT_ROOM + w.word[1].len + 2), w.word[1].at, w.word[1].len));
 }
 
-/* As a Redis without a password has it: the default user may give any, but a password alone is
- * taken for a mistake in the client's configuration. */
-static bool auth_is_accepted(struct conn *c, struct weir__slice user)
+/* Without a token file, as a Redis without a password has it: the default user may give any, but a
+ * password alone is taken for a mistake in the client's configuration. */
+static bool auth_is_accepted_open(struct conn *c, struct weir__slice user)
 {
-    static const char WHY[] = "WRONGPASS invalid username-password pair or user is disabled: there "
-                              "are no users but 'default', and no passwords";
-
     if (weir__slice_is(user, "default"))
         return true;
-    counter_add(&conn_counters(c)->errors, 1);
-    out_done(c, resp_error(out_room(c, sizeof WHY + 3), WHY));
+    resp_reply_code(c, "WRONGPASS invalid username-password pair or user is disabled: there are no "
+                       "users but 'default', and no passwords");
+    return false;
+}
+
+/* Tries a token. The words are never in a reply. */
+static bool auth_is_accepted(struct conn *c, struct weir__slice user, struct weir__slice token)
+{
+    static const struct weir__slice NONE = {NULL, 0};
+    int64_t retry_ns = 0;
+    char text[96];
+
+    if (!access_is_required(c))
+        return auth_is_accepted_open(c, user);
+    switch (access_try(c, user, token, NONE, &retry_ns)) {
+    case ACCESS_GRANTED: return true;
+    case ACCESS_WRONG:
+        resp_reply_code(c, "WRONGPASS invalid username-password pair or user is disabled.");
+        return false;
+    case ACCESS_LIMITED:
+        (void)snprintf(text, sizeof text,
+                       "ERR too many wrong tokens came from this address: try again in %lld ms",
+                       (long long)wire_ms(retry_ns));
+        resp_reply_code(c, text);
+        return false;
+    case ACCESS_CROWDED: break;
+    }
+    resp_reply_code(c, "ERR max number of clients reached: the token has as many connections as "
+                       "it may");
     return false;
 }
 
 void resp_run_auth(struct conn *c, struct resp_words w)
 {
-    if (w.n == 2)
+    static const struct weir__slice NONE = {NULL, 0};
+
+    if (w.n == 2 && !access_is_required(c))
         resp_reply_error(
             c, "AUTH <password> called without any password configured for the default user. "
                "Are you sure your configuration is correct?");
-    else if (auth_is_accepted(c, w.word[1]))
+    else if (auth_is_accepted(c, w.n == 3 ? w.word[1] : NONE, w.word[w.n - 1]))
         resp_reply_ok(c);
 }
 
@@ -56,7 +82,7 @@ static bool read_hello(struct conn *c, struct resp_words w, size_t i)
                 return false;
             i += 2;
         } else if (resp_word_is(w.word[i], "AUTH") && i + 2 < w.n) {
-            if (!auth_is_accepted(c, w.word[i + 1]))
+            if (!auth_is_accepted(c, w.word[i + 1], w.word[i + 2]))
                 return false;
             i += 3;
         } else {
@@ -78,6 +104,13 @@ void resp_run_hello(struct conn *c, struct resp_words w)
     }
     if (!read_hello(c, w, 2))
         return;
+    if (access_is_unknown(c)) {
+        resp_reply_code(c, "NOAUTH HELLO must be called with the client already authenticated, "
+                           "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
+                           "authenticate the client and select the RESP protocol version at the "
+                           "same time");
+        return;
+    }
     if (w.n > 1)
         s->resp3 = resp_word_is(w.word[1], "3");
     resp_reply_pairs(c, 7);
@@ -109,6 +142,7 @@ void resp_run_reset(struct conn *c, struct resp_words w)
     resp_multi_drop(c);
     client_say(all, conn_client(c)->words.name, weir__slice_of(""));
     *conn_resp(c) = (struct resp_session){.command = "reset"};
+    access_forget(c);
     out_done(c, resp_simple(out_room(c, 16), "RESET"));
 }
 

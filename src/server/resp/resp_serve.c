@@ -19,88 +19,99 @@
 
 /* The busiest first. */
 const struct resp_row RESP_COMMANDS[] = {
-    {"cl.throttle", 5, 6, TAKES, 1, 1, 1, resp_run_cl_throttle, "key max_burst count period [cost]",
-     OURS, "Takes from a limit of these numbers, as redis-cell does"},
-    {"throttle", 5, 6, TAKES, 1, 1, 1, resp_run_throttle, "key max_burst count period [cost]", OURS,
+    {"cl.throttle", 5, 6, TAKES, ACCESS_TAKE, 1, 1, 1, resp_run_cl_throttle,
+     "key max_burst count period [cost]", OURS,
+     "Takes from a limit of these numbers, as redis-cell does"},
+    {"throttle", 5, 6, TAKES, ACCESS_TAKE, 1, 1, 1, resp_run_throttle,
+     "key max_burst count period [cost]", OURS,
      "Takes from a limit of these numbers, as throttlecrab does"},
-    {"rl.throttle", 5, 6, TAKES, 1, 1, 1, resp_run_cl_throttle, "key max_burst count period [cost]",
-     OURS, "Takes from a limit of these numbers, as CL.THROTTLE does"},
-    {"gcra", 5, 7, TAKES, 1, 1, 1, resp_run_gcra, "key max_burst tokens period [TOKENS n]", OURS,
+    {"rl.throttle", 5, 6, TAKES, ACCESS_TAKE, 1, 1, 1, resp_run_cl_throttle,
+     "key max_burst count period [cost]", OURS,
+     "Takes from a limit of these numbers, as CL.THROTTLE does"},
+    {"gcra", 5, 7, TAKES, ACCESS_TAKE, 1, 1, 1, resp_run_gcra,
+     "key max_burst tokens period [TOKENS n]", OURS,
      "Takes from a limit of these numbers; the period may have decimals"},
-    {"increx", 2, 16, TAKES, 1, 1, 1, resp_run_increx,
+    {"increx", 2, 16, TAKES, ACCESS_TAKE, 1, 1, 1, resp_run_increx,
      "key [BYINT n] UBOUND m EX seconds|PX milliseconds ENX", OURS,
      "Counts in a window that begins with its first event, up to a bound"},
-    {"weir.take", 3, 13, TAKES, 2, 2, 1, resp_run_take,
-     "limit key [cost] [WAIT t [POLL t]] [RESERVE t] [AS id] [VERBOSE]", OURS,
+    {"weir.take", 3, 13, TAKES, ACCESS_TAKE, 2, 2, 1, resp_run_take,
+     "limit key [cost] [WAIT t [POLL t]] [PATIENCE t] [AS id] [VERBOSE]", OURS,
      "Takes from a limit"},
-    {"weir.takeall", 5, 51, RESP_WRITES, 3, -2, 3, resp_run_take_all,
+    {"weir.takeall", 5, 51, RESP_WRITES, ACCESS_TAKE, 3, -2, 3, resp_run_take_all,
      "n limit key cost [limit key cost ...] [VERBOSE]", OURS,
      "Takes from several limits, all or nothing"},
-    {"weir.check", 3, 260, RESP_WRITES, 0, 0, 0, resp_run_check,
+    {"weir.check", 3, 260, RESP_WRITES, ACCESS_TAKE, 0, 0, 0, resp_run_check,
      "name value [name value ...] [COST n] [VERBOSE]", OURS,
      "Takes from the limits that the rules apply, all or nothing"},
-    {"weir.peek", 3, 7, RESP_READS, 2, 2, 1, resp_run_peek,
-     "limit key [cost] [RESERVE ms] [VERBOSE]", OURS,
+    {"weir.peek", 3, 7, RESP_READS, ACCESS_TAKE, 2, 2, 1, resp_run_peek,
+     "limit key [cost] [PATIENCE ms] [VERBOSE]", OURS,
      "Answers what a take would, and takes nothing"},
-    {"weir.refund", 3, 4, RESP_WRITES | RESP_ADMINS, 2, 2, 1, resp_run_refund, "limit key [cost]",
-     OURS, "Gives back what was taken"},
-    {"weir.cancel", 2, 2, RESP_WRITES, 0, 0, 0, resp_run_cancel, "id", OURS,
+    {"weir.charge", 4, 5, RESP_WRITES, ACCESS_TAKE, 2, 2, 1, resp_run_charge,
+     "limit key cost [VERBOSE]", OURS,
+     "Takes without asking, for a cost that is known only afterwards"},
+    {"weir.refund", 3, 4, RESP_WRITES | RESP_ADMINS, ACCESS_ADMIN, 2, 2, 1, resp_run_refund,
+     "limit key [cost]", OURS, "Gives back what was taken"},
+    {"weir.cancel", 2, 2, RESP_WRITES, ACCESS_TAKE, 0, 0, 0, resp_run_cancel, "id", OURS,
      "Gives back a reservation that has not acted"},
-    {"weir.reset", 3, 3, RESP_WRITES | RESP_ADMINS, 2, 2, 1, resp_run_reset_key, "limit key", OURS,
-     "Makes a key fresh"},
-    {"weir.limit", 2, 6, RESP_ADMINS, 0, 0, 0, resp_run_limit,
+    {"weir.reset", 3, 3, RESP_WRITES | RESP_ADMINS, ACCESS_ADMIN, 2, 2, 1, resp_run_reset_key,
+     "limit key", OURS, "Makes a key fresh"},
+    {"weir.limit", 2, 6, RESP_ADMINS, ACCESS_ALL, 0, 0, 0, resp_run_limit,
      "SET name limit | GET name | LIST [AFTER name] [COUNT n] | DEL name", OURS,
      "Sets, shows and deletes named limits"},
-    {"weir.config", 2, 2, RESP_ADMINS, 0, 0, 0, resp_run_reload, "RELOAD", OURS,
+    {"weir.config", 2, 2, RESP_ADMINS, ACCESS_ADMIN, 0, 0, 0, resp_run_reload, "RELOAD", OURS,
      "Reads the configuration file again"},
-    {"weir.clock", 2, 3, RESP_ADMINS, 0, 0, 0, resp_run_clock, "GET | ADVANCE duration | SET ns",
-     OURS, "Reads and sets a manual clock"},
-    {"ping", 1, 2, 0, 0, 0, 0, resp_run_ping, "[text]", CONNECTION, "Replies PONG, or the text"},
-    {"echo", 2, 2, 0, 0, 0, 0, resp_run_echo, "text", CONNECTION, "Replies the text"},
-    {"multi", 1, 1, RESP_AT_ONCE, 0, 0, 0, resp_run_multi, "", TRANSACTIONS,
+    {"weir.clock", 2, 3, RESP_ADMINS, ACCESS_ALL, 0, 0, 0, resp_run_clock,
+     "GET | ADVANCE duration | SET ns", OURS, "Reads and sets a manual clock"},
+    {"ping", 1, 2, 0, ACCESS_OPEN, 0, 0, 0, resp_run_ping, "[text]", CONNECTION,
+     "Replies PONG, or the text"},
+    {"echo", 2, 2, 0, ACCESS_ALL, 0, 0, 0, resp_run_echo, "text", CONNECTION, "Replies the text"},
+    {"multi", 1, 1, RESP_AT_ONCE, ACCESS_ALL, 0, 0, 0, resp_run_multi, "", TRANSACTIONS,
      "Queues the commands that follow"},
-    {"exec", 1, 1, RESP_AT_ONCE, 0, 0, 0, resp_run_exec, "", TRANSACTIONS,
+    {"exec", 1, 1, RESP_AT_ONCE, ACCESS_ALL, 0, 0, 0, resp_run_exec, "", TRANSACTIONS,
      "Runs the queued commands in order"},
-    {"discard", 1, 1, RESP_AT_ONCE, 0, 0, 0, resp_run_discard, "", TRANSACTIONS,
+    {"discard", 1, 1, RESP_AT_ONCE, ACCESS_ALL, 0, 0, 0, resp_run_discard, "", TRANSACTIONS,
      "Drops the queued commands"},
-    {"watch", 2, 0, RESP_AT_ONCE, 0, 0, 0, resp_run_watch, "key [key ...]", TRANSACTIONS,
-     "Replies OK: there is nothing to watch"},
-    {"unwatch", 1, 1, 0, 0, 0, 0, resp_run_ok, "", TRANSACTIONS, "Replies OK"},
-    {"hello", 1, 0, 0, 0, 0, 0, resp_run_hello, "[2|3] [AUTH user password] [SETNAME name]",
-     CONNECTION, "Chooses the version of RESP"},
-    {"auth", 2, 3, 0, 0, 0, 0, resp_run_auth, "[user] password", CONNECTION,
-     "There is no password: an error, as from a Redis without one"},
-    {"select", 2, 2, 0, 0, 0, 0, resp_run_select, "index", CONNECTION,
+    {"watch", 2, 0, RESP_AT_ONCE, ACCESS_ALL, 0, 0, 0, resp_run_watch, "key [key ...]",
+     TRANSACTIONS, "Replies OK: there is nothing to watch"},
+    {"unwatch", 1, 1, 0, ACCESS_ALL, 0, 0, 0, resp_run_ok, "", TRANSACTIONS, "Replies OK"},
+    {"hello", 1, 0, 0, ACCESS_OPEN, 0, 0, 0, resp_run_hello,
+     "[2|3] [AUTH name token] [SETNAME name]", CONNECTION, "Chooses the version of RESP"},
+    {"auth", 2, 3, 0, ACCESS_OPEN, 0, 0, 0, resp_run_auth, "[name] token", CONNECTION,
+     "Gives the connection the rights of a token"},
+    {"select", 2, 2, 0, ACCESS_ALL, 0, 0, 0, resp_run_select, "index", CONNECTION,
      "Replies OK: all databases are one"},
-    {"client", 2, 0, RESP_ADMINS, 0, 0, 0, resp_run_client,
+    {"client", 2, 0, RESP_ADMINS, ACCESS_ALL, 0, 0, 0, resp_run_client,
      "ID | INFO | LIST [TYPE type] [ID id ...] | GETNAME | SETNAME name | SETINFO LIB-NAME|LIB-VER "
      "text | KILL address | KILL filter value ... | NO-EVICT ON|OFF | NO-TOUCH ON|OFF",
      CONNECTION, "Names, shows and closes connections"},
-    {"command", 1, 0, 0, 0, 0, 0, resp_run_command,
+    {"command", 1, 0, 0, ACCESS_ALL, 0, 0, 0, resp_run_command,
      "[COUNT | LIST [FILTERBY PATTERN|ACLCAT|MODULE text] | INFO [name ...] | DOCS [name ...] | "
      "GETKEYS command ...]",
      SERVER, "Describes the commands"},
-    {"info", 1, 0, 0, 0, 0, 0, resp_run_info, "[section ...]", SERVER, "Counters, and much else"},
-    {"config", 3, 0, 0, 0, 0, 0, resp_run_config, "GET pattern ...", SERVER,
+    {"info", 1, 0, 0, ACCESS_ALL, 0, 0, 0, resp_run_info, "[section ...]", SERVER,
+     "Counters, and much else"},
+    {"config", 3, 0, 0, ACCESS_ALL, 0, 0, 0, resp_run_config, "GET pattern ...", SERVER,
      "Settings, under the names that Redis has for them"},
-    {"cluster", 2, 0, 0, 0, 0, 0, resp_run_cluster,
+    {"cluster", 2, 0, 0, ACCESS_ALL, 0, 0, 0, resp_run_cluster,
      "SLOTS | SHARDS | NODES | INFO | MYID | KEYSLOT key | COUNTKEYSINSLOT slot | "
      "GETKEYSINSLOT slot count | REPLICAS id",
      CLUSTER, "A cluster of one node, this one"},
-    {"readonly", 1, 1, 0, 0, 0, 0, resp_run_ok, "", CLUSTER, "Replies OK"},
-    {"readwrite", 1, 1, 0, 0, 0, 0, resp_run_ok, "", CLUSTER, "Replies OK"},
-    {"asking", 1, 1, 0, 0, 0, 0, resp_run_ok, "", CLUSTER, "Replies OK"},
-    {"role", 1, 1, 0, 0, 0, 0, resp_run_role, "", SERVER, "Replies that it is a master"},
-    {"time", 1, 1, 0, 0, 0, 0, resp_run_time, "", SERVER, "Seconds and microseconds"},
-    {"dbsize", 1, 1, 0, 0, 0, 0, resp_run_dbsize, "", SERVER, "How many keys are live"},
-    {"latency", 2, 0, 0, 0, 0, 0, resp_run_latency,
+    {"readonly", 1, 1, 0, ACCESS_ALL, 0, 0, 0, resp_run_ok, "", CLUSTER, "Replies OK"},
+    {"readwrite", 1, 1, 0, ACCESS_ALL, 0, 0, 0, resp_run_ok, "", CLUSTER, "Replies OK"},
+    {"asking", 1, 1, 0, ACCESS_ALL, 0, 0, 0, resp_run_ok, "", CLUSTER, "Replies OK"},
+    {"role", 1, 1, 0, ACCESS_ALL, 0, 0, 0, resp_run_role, "", SERVER,
+     "Replies that it is a master"},
+    {"time", 1, 1, 0, ACCESS_ALL, 0, 0, 0, resp_run_time, "", SERVER, "Seconds and microseconds"},
+    {"dbsize", 1, 1, 0, ACCESS_ALL, 0, 0, 0, resp_run_dbsize, "", SERVER, "How many keys are live"},
+    {"latency", 2, 0, 0, ACCESS_ALL, 0, 0, 0, resp_run_latency,
      "LATEST | HISTORY event | HISTOGRAM [command ...] | RESET [event ...] | DOCTOR", SERVER,
      "Empty: latency is not measured"},
-    {"slowlog", 2, 3, 0, 0, 0, 0, resp_run_slowlog, "GET [count] | LEN | RESET", SERVER,
+    {"slowlog", 2, 3, 0, ACCESS_ALL, 0, 0, 0, resp_run_slowlog, "GET [count] | LEN | RESET", SERVER,
      "Empty: slow commands are not logged"},
-    {"reset", 1, 1, RESP_AT_ONCE, 0, 0, 0, resp_run_reset, "", CONNECTION,
+    {"reset", 1, 1, RESP_AT_ONCE, ACCESS_OPEN, 0, 0, 0, resp_run_reset, "", CONNECTION,
      "Makes the connection as good as new"},
-    {"quit", 1, 0, RESP_AT_ONCE, 0, 0, 0, resp_run_quit, "", CONNECTION, "Closes the connection"},
+    {"quit", 1, 0, RESP_AT_ONCE, ACCESS_OPEN, 0, 0, 0, resp_run_quit, "", CONNECTION,
+     "Closes the connection"},
 };
 const size_t RESP_COMMANDS_N = sizeof RESP_COMMANDS / sizeof RESP_COMMANDS[0];
 
@@ -194,17 +205,55 @@ void resp_reply_error(struct conn *c, const char *format, ...)
     out_done(c, resp_error(out_room(c, strlen(text) + 3), text));
 }
 
-bool resp_may_administer(struct conn *c, struct weir__slice command)
+void resp_reply_code(struct conn *c, const char *text)
 {
-    char text[ERROR_MOST];
-
-    if (!server_options(conn_server(c))->no_admin)
-        return true;
-    (void)snprintf(text, sizeof text, "NOPERM %s is not allowed: " NO_ADMIN, resp_quoted(command));
     batch_flush(c);
     counter_add(&conn_counters(c)->errors, 1);
     out_done(c, resp_error(out_room(c, strlen(text) + 3), text));
+}
+
+bool resp_may(struct conn *c, struct weir__slice command, unsigned scopes)
+{
+    char text[ERROR_MOST], why[ACCESS_WHY];
+
+    if (conn_access(c)->may & scopes)
+        return true;
+    if (access_is_unknown(c)) {
+        resp_reply_code(c, "NOAUTH Authentication required.");
+        return false;
+    }
+    (void)snprintf(text, sizeof text, "NOPERM %s is not allowed: %s", resp_quoted(command),
+                   access_why(c, scopes, why));
+    resp_reply_code(c, text);
     return false;
+}
+
+bool resp_may_administer(struct conn *c, struct weir__slice command)
+{
+    return resp_may(c, command, ACCESS_ADMIN);
+}
+
+/* The keys are where COMMAND GETKEYS finds them. */
+static bool resp_keys_are_permitted(struct conn *c, const struct resp_row *row, struct resp_words w)
+{
+    const struct conn_access *a = conn_access(c);
+    const int n = (int)w.n, last = row->last_key < 0 ? n + row->last_key : row->last_key;
+
+    for (int i = row->first_key; row->key_step > 0 && i <= last && i < n; i += row->key_step)
+        if (!access_key_is_permitted(a, w.word[i])) {
+            resp_reply_code(c, "NOPERM " ACCESS_OTHER_KEY);
+            return false;
+        }
+    return true;
+}
+
+bool resp_is_permitted(struct conn *c, const struct resp_row *row, struct resp_words w)
+{
+    const struct conn_access *a = conn_access(c);
+
+    if (!(a->may & row->scopes))
+        return resp_may(c, w.word[0], row->scopes);
+    return a->prefix.len == 0 || resp_keys_are_permitted(c, row, w);
 }
 
 void resp_reply_ok(struct conn *c)
@@ -357,9 +406,11 @@ void resp_run_row(struct conn *c, const struct resp_row *row, struct resp_words 
     row->run(c, w);
 }
 
-static void resp_run(struct conn *c, struct resp_session *s, const struct resp_command *cmd)
+static void resp_run(struct conn *c, struct resp_session *s, const struct conn_access *a,
+                     const struct resp_command *cmd)
 {
     const struct resp_row *row = resp_row_of(cmd->word[0]);
+    const struct resp_words w = {cmd->n, cmd->word};
 
     counter_add(&conn_counters(c)->commands, 1);
     if (!row) {
@@ -372,15 +423,19 @@ static void resp_run(struct conn *c, struct resp_session *s, const struct resp_c
                          row->usage[0] ? row->usage : "none");
         return;
     }
+    if ((!(a->may & row->scopes) || a->prefix.len > 0) && !resp_is_permitted(c, row, w)) {
+        resp_multi_abort(c);
+        return;
+    }
     s->command = row->name;
     if (!s->multi || !resp_multi_queue(c, row, cmd))
-        resp_run_row(c, row, (struct resp_words){cmd->n, cmd->word});
+        resp_run_row(c, row, w);
 }
 
 long resp_serve(struct conn *c, char *bytes, size_t len)
 {
-    const size_t most = server_options(conn_server(c))->max_request;
     struct resp_session *s = conn_resp(c);
+    const struct conn_access *a = conn_access(c);
     struct resp_command cmd;
     size_t used = 0;
 
@@ -394,7 +449,7 @@ long resp_serve(struct conn *c, char *bytes, size_t len)
         }
         if (used == len)
             break;
-        n = resp_parse(bytes + used, len - used, most, &cmd, &why);
+        n = resp_parse(bytes + used, len - used, a->max_request, &cmd, &why);
         if (n == RESP_MORE)
             break;
         if (n < 0) {
@@ -403,7 +458,7 @@ long resp_serve(struct conn *c, char *bytes, size_t len)
         }
         used += (size_t)n;
         if (cmd.n > 0)
-            resp_run(c, s, &cmd);
+            resp_run(c, s, a, &cmd);
         if (conn_is_postponed(c)) {
             counter_add(&conn_counters(c)->commands, (uint64_t)-1); /* it will be run again */
             return (long)(used - (size_t)n);

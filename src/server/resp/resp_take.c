@@ -221,7 +221,7 @@ static bool resp_read_poll(struct conn *c, struct resp_words w, size_t i, struct
     return false;
 }
 
-/* [cost] [WAIT t [POLL t]] [RESERVE t] [AS id] [VERBOSE], from word i on. */
+/* [cost] [WAIT t [POLL t]] [PATIENCE t] [AS id] [VERBOSE], from word i on. */
 static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, bool all,
                               struct limit_op *op)
 {
@@ -231,12 +231,12 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
         !resp_word_int(c, w.word[i++], "cost", 0, INT64_MAX, &op->cost))
         return false;
     for (; i < w.n; i += 2) {
-        const bool reserve = resp_word_is(w.word[i], "RESERVE");
+        const bool patience = resp_word_is(w.word[i], "PATIENCE");
 
         if (resp_word_is(w.word[i], "VERBOSE")) {
             op->shape |= RESP_VERBOSE;
             i--; /* it has no value */
-        } else if (reserve || (all && resp_word_is(w.word[i], "WAIT"))) {
+        } else if (patience || (all && resp_word_is(w.word[i], "WAIT"))) {
             if (i + 1 == w.n) {
                 resp_reply_error(
                     c, "%s needs a time: milliseconds, a duration such as 1.5s, or forever",
@@ -244,11 +244,11 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
                 return false;
             }
             if (patient) {
-                resp_reply_error(c, "use WAIT or RESERVE, not both");
+                resp_reply_error(c, "use WAIT or PATIENCE, not both");
                 return false;
             }
             patient = true;
-            op->delayed = !reserve;
+            op->delayed = !patience;
             if (!resp_read_patience(c, w.word[i + 1], &op->patience_ns))
                 return false;
         } else if (all && resp_word_is(w.word[i], "POLL")) {
@@ -263,8 +263,8 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
             op->name = w.word[i + 1];
         } else {
             resp_reply_error(c, "unexpected word %s: expected %s", resp_quoted(w.word[i]),
-                             all ? "a cost, WAIT ms, POLL ms, RESERVE ms, AS id or VERBOSE"
-                                 : "a cost, RESERVE ms or VERBOSE");
+                             all ? "a cost, WAIT ms, POLL ms, PATIENCE ms, AS id or VERBOSE"
+                                 : "a cost, PATIENCE ms or VERBOSE");
             return false;
         }
     }
@@ -370,6 +370,22 @@ void resp_run_peek(struct conn *c, struct resp_words w)
         !resp_read_options(c, w, 3, false, &op))
         return;
     op.verb = OP_PEEK;
+    batch_run(c, &op);
+}
+
+void resp_run_charge(struct conn *c, struct resp_words w)
+{
+    struct limit_op op;
+
+    if (!resp_read_limit(c, w.word[1], w.word[2], LIMIT_TAKES, &op) ||
+        !resp_word_int(c, w.word[3], "cost", 0, INT64_MAX, &op.cost))
+        return;
+    if (w.n > 4 && !resp_word_is(w.word[4], "VERBOSE")) {
+        resp_reply_error(c, "unexpected word %s: expected VERBOSE", resp_quoted(w.word[4]));
+        return;
+    }
+    op.shape = w.n > 4 ? RESP_VERBOSE : 0;
+    op.verb = OP_CHARGE;
     batch_run(c, &op);
 }
 

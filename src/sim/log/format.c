@@ -5,7 +5,9 @@
 
 #include "sim/log/log_time.h"
 
-#define CLF      "$remote_addr $logname $remote_user [$time_local] \"$request\" $status $body_bytes_sent"
+#define CLF                                                          \
+    "$remote_addr $logname $remote_user [$time_local] \"$request\" " \
+    "$status $body_bytes_sent"
 #define CLF_MORE " \"$http_referer\" \"$http_user_agent\""
 
 /* The most particular first: the first one that reads most lines is taken. */
@@ -432,4 +434,12 @@ void log_format_columns(const struct log_format *f, const struct log_sample *sam
                                                                       &list);
     if (list.n > 32)
         weir__out_text(o, ", ...");
+}
+
+bool log_format_names(const struct log_format *f, const struct log_sample *sample)
+{
+    struct weir__out none = {NULL, 0, 0};
+
+    log_format_columns(f, sample, &none);
+    return none.len > 0;
 }

@@ -30,6 +30,8 @@ int log_format_want(struct log_format *f, struct weir__slice name, const struct 
 bool log_format_has(const struct log_format *f, struct weir__slice name,
                     const struct log_sample *sample);
 
+/* Whether any column is known: JSON and logfmt have those of the sample. */
+bool log_format_names(const struct log_format *f, const struct log_sample *sample);
 /* "ip, time, status": the columns, for messages. */
 void log_format_columns(const struct log_format *f, const struct log_sample *sample,
                         struct weir__out *o);

@@ -1,6 +1,7 @@
 /* Parses lines that are JSON objects. A value within another object has a name with dots:
- * request.remote_ip. Of arrays, only the first value has a name: that of the array, because a header
- * field that a proxy logs is a list of one. Strings keep their escapes until they are wanted.
+ * request.remote_ip. Of arrays, only the first value has a name: that of the array, because a
+ * header field that a proxy logs is a list of one. Strings keep their escapes until they are
+ * wanted.
  */
 #include <string.h>
 

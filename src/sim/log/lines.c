@@ -164,7 +164,7 @@ void lines_sample(struct lines *l, struct log_sample *sample)
 {
     size_t at;
 
-    /* Standard input may be slow: as soon as there is a line, or the buffer is full, it is enough. */
+    /* Standard input may be slow: as soon as there is a line it is enough. */
     while (!memchr(l->text + l->at, '\n', l->len - l->at) && l->len < sizeof l->text &&
            lines_fill(l))
         ;

@@ -2,8 +2,8 @@
  *
  * A server writes a line when a request ends, and some write the time at which it began, so lines
  * are a little out of order. The last ARRIVALS_WINDOW lines are held back and sorted; lines of
- * equal times keep their order. A line that comes later than that happens when the clock is, which never
- * goes back, and is counted.
+ * equal times keep their order. A line that comes later than that happens when the clock is, which
+ * never goes back, and is counted.
  */
 #ifndef WEIR_SIM_REPLAY_ARRIVALS_H
 #define WEIR_SIM_REPLAY_ARRIVALS_H

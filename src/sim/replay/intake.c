@@ -20,6 +20,9 @@ static bool intake_choose(struct intake *in, bool *words, struct sim_error *erro
     *words = format && strcmp(format, "auto") != 0;
     if (!log_format_choose(&in->format, format, in->options.columns, &sample, error))
         return false;
+    *words = false;
+    if (!log_format_names(&in->format, &sample))
+        return sim_fail(error, "the first lines are not %s", in->format.name);
     *words = true;
     return log_fields_choose(&in->fields, &in->format, &in->options.names, &sample, error);
 }

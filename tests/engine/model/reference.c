@@ -133,6 +133,24 @@ static bool reference_take(struct reference *w, const struct sim_event *event,
     return true;
 }
 
+static bool reference_charge(struct reference *w, const struct sim_event *event,
+                             struct sim_outcome *out, struct sim_error *error)
+{
+    struct weir__part part[WEIR_TERMS_MAX];
+    struct reference_key *k = reference_key(w, &out->key, true);
+    const int n = reference_parts(w, k, event->cost, 0, part);
+
+    if (w->revision->guards)
+        return sim_fail(error, "this limit has a guard");
+    for (int i = 0; i < n; i++) {
+        struct weir_verdict one;
+
+        weir__meter_charge(part[i].meter, part[i].state, &part[i].attempt, &one);
+    }
+    look(w, k, out);
+    return true;
+}
+
 /* Gives back what a reservation has, or without one n events, to every term as much as it takes
  * back. */
 static bool give_back(struct reference *w, const struct reference_ticket *t, int64_t n,
@@ -275,6 +293,7 @@ bool reference_apply(struct reference *w, const struct sim_event *event, struct 
     switch (event->verb) {
     case SIM_TAKE:
     case SIM_PEEK: return reference_take(w, event, out, error);
+    case SIM_CHARGE: return reference_charge(w, event, out, error);
     case SIM_REFUND: return give_back(w, NULL, event->cost, out);
     case SIM_CANCEL: return reference_cancel(w, event, out, error);
     case SIM_ENTER: return reference_enter(w, event, out);

@@ -74,7 +74,8 @@ static void scenario_log_event(struct scenario *b, const struct side *s, const s
     for (size_t i = 0; i < e->key.len; i++)
         scenario_log(b, "%c", e->key.at[i] ? e->key.at[i] : '0');
     scenario_log(b, "%s", e->key.len == 0 ? "''" : "");
-    if (e->verb == SIM_TAKE || e->verb == SIM_PEEK || e->verb == SIM_REFUND)
+    if (e->verb == SIM_TAKE || e->verb == SIM_PEEK || e->verb == SIM_REFUND ||
+        e->verb == SIM_CHARGE)
         scenario_log(b, " %" PRId64, e->cost);
     if (e->verb == SIM_TAKE || e->verb == SIM_PEEK)
         scenario_log(b, " wait=%" PRId64, e->patience_ns);
@@ -370,6 +371,15 @@ static void scenario_refund(struct scenario *b, struct side *s)
     both(b, s, &e);
 }
 
+static void scenario_charge(struct scenario *b, struct side *s)
+{
+    struct sim_event e = event_of(b, SIM_CHARGE);
+
+    e.key = key_of(b);
+    e.cost = draw_cost(&b->rng, &s->last);
+    both(b, s, &e);
+}
+
 static void scenario_peek(struct scenario *b, struct side *s)
 {
     struct sim_event e = scenario_take(b, s);
@@ -447,6 +457,8 @@ static void scenario_step(struct scenario *b)
             return;
         }
         break;
+    case 24:
+    case 25: scenario_charge(b, s); return;
     default: break;
     }
     e = scenario_take(b, s);

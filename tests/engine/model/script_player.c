@@ -162,6 +162,22 @@ static bool player_take(struct script_player *s, const struct sim_event *event,
     return code == 0 || player_fail(error, "take", code);
 }
 
+static bool player_charge(struct script_player *s, const struct sim_event *event,
+                          struct sim_outcome *out, struct sim_error *error)
+{
+    struct weir_request rq[PLAYER_PARTS];
+    int code = 0;
+
+    requests(s, event->key, event->cost, 0, rq);
+    for (int i = 0; code == 0 && i < s->n; i++)
+        code = weir_charge_at(s->w, &rq[i], now_of(s), &out->verdict);
+    if (code == 0 && s->n > 1)
+        code = player_peek(s, out);
+    if (code == 0)
+        code = stand(s, out);
+    return code == 0 || player_fail(error, "charge", code);
+}
+
 static bool player_refund(struct script_player *s, const struct sim_event *event,
                           struct sim_outcome *out, struct sim_error *error)
 {
@@ -305,6 +321,7 @@ bool player_apply(struct script_player *s, const struct sim_event *event, struct
     switch (event->verb) {
     case SIM_TAKE:
     case SIM_PEEK: return player_take(s, event, out, error);
+    case SIM_CHARGE: return player_charge(s, event, out, error);
     case SIM_REFUND: return player_refund(s, event, out, error);
     case SIM_CANCEL: return player_cancel(s, event, out, error);
     case SIM_RESET: return player_reset(s, event, error);
@@ -394,6 +411,9 @@ bool limiter_player_apply(struct limiter_player *s, const struct sim_event *even
         break;
     case SIM_RESET: weir_limiter_reset(s->limiter); break;
     case SIM_LIMIT: return limiter_player_limit(s, event, now, error);
+    case SIM_CHARGE:
+        code = weir_limiter_charge_at(s->limiter, event->cost, now, &out->verdict);
+        break;
     case SIM_ENTER:
     case SIM_EXIT:
     case SIM_SIGNAL: return sim_fail(error, "%s is not played here", sim_verb_name(event->verb));

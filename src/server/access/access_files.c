@@ -1,0 +1,294 @@
+/* The files that say who may ask, read again while the daemon runs.
+ *
+ * A thread of its own looks once a second whether something else is behind their paths, and at once
+ * after SIGHUP; WEIR.CONFIG RELOAD reads them together with the configuration (reload.c). A file
+ * with a mistake changes nothing: the log has every mistake, and what was read before stays in
+ * force.
+ */
+#include "server/access/access_files.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/hash.h"
+#include "server/internal.h"
+
+#define LOOK_MS  1000
+#define STILL_MS 100 /* a file that has not changed for so long is whole */
+
+/* ---- Users ----------------------------------------------------------------------------------- */
+
+static void files_free(struct access *a, struct access_files *f)
+{
+    if (!f)
+        return;
+    if (f->tokens && a)
+        memory_shrink(&a->server->memory, MEMORY_TOKENS, tokens_bytes(f->tokens));
+    tokens_free(f->tokens);
+    free(f);
+}
+
+struct access_files *access_files_retain(struct access *a)
+{
+    struct access_files *f;
+
+    (void)pthread_mutex_lock(&a->lock);
+    f = a->now;
+    f->users++;
+    (void)pthread_mutex_unlock(&a->lock);
+    return f;
+}
+
+void access_files_release(struct access *a, struct access_files *f)
+{
+    bool last;
+
+    (void)pthread_mutex_lock(&a->lock);
+    last = --f->users == 0;
+    (void)pthread_mutex_unlock(&a->lock);
+    if (last)
+        files_free(a, f);
+}
+
+bool access_files_are_in_force(struct access *a, const struct access_files *f)
+{
+    return atomic_load(&a->now) == f;
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* A number for what is behind a path now. */
+static uint64_t path_stamp(const char *path, uint64_t before)
+{
+    static const uint64_t secret[2] = {1, 2}; /* nobody chooses these numbers to collide */
+    struct stat st;
+    int64_t words[7] = {(int64_t)before};
+
+    if (!path)
+        return before;
+    if (stat(path, &st) == 0) {
+        words[1] = (int64_t)st.st_dev;
+        words[2] = (int64_t)st.st_ino;
+        words[3] = (int64_t)st.st_size;
+        words[4] = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        words[5] = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
+        words[6] = (int64_t)st.st_mode;
+    }
+    return weir__hash(words, sizeof words, secret);
+}
+
+static uint64_t files_stamp(const struct server *s)
+{
+    return path_stamp(s->options.tokens, 1);
+}
+
+struct access_files *access_read(struct server *s, tokens_tell *tell, void *arg)
+{
+    struct access_files *f = calloc(1, sizeof *f);
+
+    if (!f) {
+        tell(arg, "out of memory");
+        return NULL;
+    }
+    f->users = 1;
+    f->stamp = files_stamp(s);
+    if (s->options.tokens) {
+        f->tokens = tokens_read(s->options.tokens, tell, arg);
+        if (!f->tokens) {
+            free(f);
+            return NULL;
+        }
+    }
+    return f;
+}
+
+void access_drop(struct access_files *next)
+{
+    files_free(NULL, next);
+}
+
+void access_replace(struct server *s, struct access_files *next)
+{
+    struct access *a = s->access;
+    struct access_files *was;
+
+    if (next->tokens)
+        memory_grow(&s->memory, MEMORY_TOKENS, tokens_bytes(next->tokens));
+    (void)pthread_mutex_lock(&a->lock);
+    was = a->now;
+    a->now = next;
+    (void)pthread_mutex_unlock(&a->lock);
+    if (was)
+        access_files_release(a, was);
+}
+
+/* ---- The thread ------------------------------------------------------------------------------ */
+
+static void access_log(void *server, const char *line)
+{
+    struct server *s = server;
+    const bool warns = strncmp(line, "warning: ", 9) == 0;
+
+    log_at(s->log, warns ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR, "access: %s",
+           line + (warns ? 9 : 0));
+}
+
+static void access_reload(struct access *a, const char *why)
+{
+    struct server *s = a->server;
+    struct access_files *next = access_read(s, access_log, s);
+
+    if (!next) {
+        log_at(s->log, LOG_LEVEL_ERROR,
+               "access: the files were not loaded (%s); what was loaded before stays in force",
+               why);
+        return;
+    }
+    access_replace(s, next);
+    server_wake_all(s);
+    log_print(s->log, "access: loaded again (%s), tokens: %zu", why,
+              next->tokens ? tokens_count(next->tokens) : 0);
+}
+
+/* Sleeps, but for an end or a question. True: it was asked. */
+static bool access_sleep_locked(struct access *a, int64_t ms)
+{
+    struct timespec until;
+    bool asked;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    while (!a->stopping && !a->asked)
+        if (pthread_cond_timedwait(&a->woken, &a->lock, &until) == ETIMEDOUT)
+            break;
+    asked = a->asked;
+    a->asked = false;
+    return asked;
+}
+
+static void *access_thread(void *access)
+{
+    struct access *a = access;
+    uint64_t read = atomic_load(&a->now)->stamp, seen = read;
+
+    (void)pthread_mutex_lock(&a->lock);
+    while (!a->stopping) {
+        const bool asked = access_sleep_locked(a, seen == read ? LOOK_MS : STILL_MS);
+        const uint64_t now = files_stamp(a->server);
+        const bool still = now == seen;
+
+        seen = now;
+        if (a->stopping || !(asked || (still && now != read)))
+            continue;
+        (void)pthread_mutex_unlock(&a->lock);
+        access_reload(a, asked ? "SIGHUP" : "a file has changed");
+        (void)pthread_mutex_lock(&a->lock);
+        read = now; /* a file with a mistake is not read again until it changes */
+    }
+    (void)pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+void access_ask(struct server *s)
+{
+    struct access *a = s->access;
+
+    (void)pthread_mutex_lock(&a->lock);
+    a->asked = true;
+    (void)pthread_cond_signal(&a->woken);
+    (void)pthread_mutex_unlock(&a->lock);
+}
+
+bool access_start(struct server *s)
+{
+    struct access *a = s->access;
+    sigset_t all, before;
+
+    if (!s->options.tokens)
+        return true;
+    (void)sigfillset(&all); /* signals are for the threads that have a loop */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    a->running = pthread_create(&a->thread, NULL, access_thread, a) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return a->running;
+}
+
+void access_stop(struct server *s)
+{
+    struct access *a = s->access;
+
+    if (!a || !a->running)
+        return;
+    (void)pthread_mutex_lock(&a->lock);
+    a->stopping = true;
+    (void)pthread_cond_signal(&a->woken);
+    (void)pthread_mutex_unlock(&a->lock);
+    (void)pthread_join(a->thread, NULL);
+    a->running = false;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static void access_print(void *arg, const char *line)
+{
+    (void)arg;
+    fprintf(stderr, "weir: %s\n", line);
+}
+
+int access_open(struct server *s)
+{
+    struct access *a = calloc(1, sizeof *a);
+    struct access_files *first;
+    pthread_condattr_t monotonic;
+
+    if (!a)
+        return 1;
+    a->server = s;
+    (void)pthread_mutex_init(&a->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&a->woken, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    s->access = a;
+    first = access_read(s, access_print, NULL);
+    if (!first)
+        return 2;
+    access_replace(s, first);
+    if (!s->options.tokens)
+        return 0;
+    a->tenants = peers_open(weir__engine_secret(s->engine));
+    a->attempts = attempts_open();
+    if (!a->tenants || !a->attempts) {
+        fprintf(stderr, "weir: out of memory\n");
+        return 1;
+    }
+    memory_grow(&s->memory, MEMORY_TOKENS, attempts_bytes(a->attempts));
+    return 0;
+}
+
+void access_close(struct server *s)
+{
+    struct access *a = s->access;
+
+    if (!a)
+        return;
+    if (a->now)
+        access_files_release(a, a->now);
+    if (a->attempts)
+        attempts_close(a->attempts);
+    if (a->tenants)
+        peers_close(a->tenants);
+    (void)pthread_cond_destroy(&a->woken);
+    (void)pthread_mutex_destroy(&a->lock);
+    free(a);
+}
