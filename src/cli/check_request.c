@@ -217,7 +217,7 @@ static void request_json_rule(struct weir__json *j, struct rules_request *q, uin
 
 static void request_print_json(struct rules_request *q, const struct rules_matches *m)
 {
-    struct weir__json j = {.put = request_put, .to = stdout};
+    struct weir__json j = {.put = request_print_piece, .to = stdout};
     const uint32_t final = final_of(q->rules, m);
 
     weir__json_open(&j, '{');
