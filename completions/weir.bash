@@ -118,7 +118,7 @@ _weir_options()
         --literals --literal-state --no-admin --host --trust --trust-hops --client-header
         --ipv6-prefix --headers --log-level --log-format --log-to --clock --help'
         ;;
-    'check') echo '--json --help' ;;
+    'check') echo '--json --request --header --ip --attr --help' ;;
     'take') echo '--store --limit --no-fallback --max-keys --json --help' ;;
     'store') echo '--help' ;;
     'store info') echo '--json --help' ;;
@@ -193,6 +193,10 @@ _weir_value()
     'serve --log-format') echo 'logfmt json' ;;
     'serve --log-to') echo 'stderr syslog' ;;
     'serve --clock') echo 'system manual' ;;
+    'check --request') ;;
+    'check --header') ;;
+    'check --ip') ;;
+    'check --attr') ;;
     'take --store') echo 'memory: file:/ redis:// redis+unix:/' ;;
     'take --limit') ;;
     'take --max-keys') ;;

@@ -145,14 +145,15 @@ function __weir_said
             continue
         end
         switch $word
-            case --admin-listen --client-header --clock --columns --config --connection-part \
-                    --cost --drain --format --full --headers --host --idle --ipv6-prefix --key \
-                    --limit --listen --literal-state --literals --log-format --log-level \
-                    --log-to --max-buffered --max-clients --max-connections --max-delayed \
-                    --max-key --max-keys --max-memory --max-output --max-policies --max-request \
-                    --max-wait --metrics-listen --out --over --peer-part --rate --refuse \
-                    --socket-group --socket-mode --start --status --store --threads --time \
-                    --time-format --token-part --tokens --top --traffic --trust --trust-hops
+            case --admin-listen --attr --client-header --clock --columns --config \
+                    --connection-part --cost --drain --format --full --header --headers --host \
+                    --idle --ip --ipv6-prefix --key --limit --listen --literal-state --literals \
+                    --log-format --log-level --log-to --max-buffered --max-clients \
+                    --max-connections --max-delayed --max-key --max-keys --max-memory \
+                    --max-output --max-policies --max-request --max-wait --metrics-listen --out \
+                    --over --peer-part --rate --refuse --request --socket-group --socket-mode \
+                    --start --status --store --threads --time --time-format --token-part \
+                    --tokens --top --traffic --trust --trust-hops
                 set value yes
             case '-?*'
             case '*'
@@ -267,6 +268,10 @@ complete -c weir -n '__weir_words serve' -l log-to -x -a 'stderr syslog' -d 'Whe
 complete -c weir -n '__weir_words serve' -l clock -x -a 'system manual' -d 'Clock of the daemon'
 complete -c weir -n '__weir_words serve' -l help -d 'Print the help'
 complete -c weir -n '__weir_words check' -l json -d 'Print the result as one JSON object, mistakes included'
+complete -c weir -n '__weir_words check' -l request -x -d 'Say what the rules of the file do with this request'
+complete -c weir -n '__weir_words check' -l header -x -d 'A header field of that request'
+complete -c weir -n '__weir_words check' -l ip -x -d 'The client\'s address'
+complete -c weir -n '__weir_words check' -l attr -x -d 'An attribute of that request'
 complete -c weir -n '__weir_words check' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 check' -F
 complete -c weir -n '__weir_words take' -l store -x -a 'memory: file:/ redis:// redis+unix:/' -d 'Store of the key'

@@ -443,7 +443,7 @@ def config_rows(keys):
 
 def config(table):
     forms = [key for key in table.keys if key.kind == "form" or key.name == "store"
-             or key.name.split(".")[0] in ("listen", "stores", "limits")]
+             or key.name.split(".")[0] in ("listen", "stores", "limits", "rules")]
     return {"forms": config_rows(forms),
             "settings": config_rows(key for key in table.keys if key not in forms)}
 
@@ -482,13 +482,34 @@ def schema_named(table, name, field):
     return {"anyOf": [{"type": "object", "additionalProperties": item}, {"type": "null"}]}
 
 
+def schema_rules(table):
+    """A list of rules; a condition is a value or a list of values."""
+    rows = {key.name.removeprefix("rules."): key for key in table.keys
+            if key.name.startswith("rules.")}
+    text = {"type": ["string", "integer"]}
+    value = {"anyOf": [text, {"type": "array", "items": text, "minItems": 1}]}
+    match = schema_map({name: value for name in ("path", "path-prefix", "path-glob", "method",
+                                                 "host", "ip")})
+    match["patternProperties"] = {"^(header|attr)\\..": value}
+    fields = {name.split(".")[1]: schema_of(key, {"type": ["string", "integer"]})
+              for name, key in rows.items() if name.startswith("apply.")}
+    one = schema_map(fields, ["limit", "key"])
+    return {"type": ["array", "null"], "items": schema_map({
+        "name": schema_of(rows["name"], {"type": "string"}),
+        "match": schema_of(rows["match"], match),
+        "apply": schema_of(rows["apply"], {"anyOf": [one, {"type": "array", "items": one}]}),
+        "missing": schema_of(rows["missing"], schema_value(rows["missing"])),
+        "final": schema_of(rows["final"], {"type": "boolean"})})}
+
+
 def schema(table):
     keys = {key.name: key for key in table.keys}
     address = schema_map({name.split(".")[1]: schema_of(key, {"type": ["string", "integer"]})
                           for name, key in keys.items() if name.startswith("listen.")}, ["address"])
     shapes = {"include": {"type": "string"}, "listen": {"anyOf": [{"type": "string"}, address]},
               "stores": schema_named(table, "stores", "url"),
-              "limits": schema_named(table, "limits", "limit")}
+              "limits": schema_named(table, "limits", "limit"),
+              "rules": schema_rules(table)}
     properties, sections = {}, {}
     for name, key in keys.items():
         if name in shapes:

@@ -87,6 +87,8 @@ static void check_print_words(const char *path, const struct config *c,
     for (const struct config_value *v = c->values; v; v = v->next)
         (void)printf("%s: %s\n", v->key->name, v->value.text);
     check_print_limits(o);
+    if (o->rules)
+        (void)printf("%zu rule%s\n", rules_count(o->rules), rules_count(o->rules) == 1 ? "" : "s");
 }
 
 /* ---- As JSON --------------------------------------------------------------------------------- */
@@ -163,6 +165,8 @@ static void json_rest(struct weir__json *j, const struct config *c, const struct
     }
     weir__json_close(j, ']');
     json_limits(j, o);
+    weir__json_key(j, "rules");
+    weir__json_int(j, (int64_t)rules_count(o->rules));
 }
 
 static void check_print_json(const char *path, const struct config *c,
@@ -202,7 +206,9 @@ int check_command(int argc, char **argv)
         (void)fputs("weir check: out of memory\n", stderr);
     } else {
         status = c->mistakes > 0 ? EXIT_FAILED : EXIT_DONE;
-        if (o.json)
+        if (c->mistakes == 0 && check_has_request(&o))
+            status = check_request(&o, serve_file_options(f));
+        else if (o.json)
             check_print_json(path, c, serve_file_options(f));
         else if (c->mistakes > 0)
             check_print_mistakes(c);

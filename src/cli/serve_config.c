@@ -142,6 +142,7 @@ struct serve_read {
     struct config *config;
     struct serve_options options;
     struct serve_text *texts;
+    struct rules *rules;
 };
 
 struct serve_file {
@@ -163,6 +164,7 @@ static void read_free(struct serve_read *r)
         r->texts = t->next;
         free(t);
     }
+    rules_close(r->rules);
     config_close(r->config);
     free(r->options.limit);
     free(r);
@@ -203,6 +205,7 @@ static struct serve_read *read_new(struct serve_file *f, struct config *c)
         read_listeners(&reading);
         serve_read_stores(&reading);
         serve_read_limits(&reading);
+        r->options.rules = r->rules = serve_read_rules(&reading);
         serve_read_changes(&reading);
         config_sort(r->config);
         r->texts = reading.texts;

@@ -1,5 +1,6 @@
 /* The parts of reading a configuration file: serve_config.c (settings, listeners),
- * serve_config_limits.c (stores, limits), serve_config_changes.c (what needs a restart). */
+ * serve_config_limits.c (stores, limits), serve_config_rules.c (rules), serve_config_changes.c
+ * (what needs a restart). */
 #ifndef WEIR_CLI_SERVE_CONFIG_PARTS_H
 #define WEIR_CLI_SERVE_CONFIG_PARTS_H
 
@@ -25,6 +26,8 @@ struct serve_reading {
 
 void serve_read_stores(struct serve_reading *r);
 void serve_read_limits(struct serve_reading *r);
+/* What the rules of the file say; NULL: it has none, or they have mistakes. After the limits. */
+struct rules *serve_read_rules(struct serve_reading *r);
 /* Reports what differs from the one in force and cannot change while the daemon runs. */
 void serve_read_changes(struct serve_reading *r);
 

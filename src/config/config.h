@@ -4,6 +4,7 @@
  *     tree_none.c  the same in a build without libyaml: says so
  *     place.c      columns within a value, and the list of mistakes
  *     sections.c   nodes to listeners, stores, limits and settings
+ *     rule_sections.c  nodes to rules
  *     config.c     reading files, includes, and whether they have changed
  *     keys.c       the keys with a form of their own, for the reader, the manual and the schema
  *
@@ -24,14 +25,14 @@
 
 #include "base/text.h"
 
-#define CONFIG_FILE_BYTES (4 << 20) /* of one file */
-#define CONFIG_FILES      256       /* with all that are included */
-#define CONFIG_NODES      400000    /* keys, values, lists and maps of all files */
-#define CONFIG_DEPTH      16        /* lists and maps within each other */
-#define CONFIG_ANCHORS    100       /* of one file, ... */
-#define CONFIG_ALIASES    1000      /* ... and references to them */
-#define CONFIG_MISTAKES   100       /* that are reported; more are counted */
-#define CONFIG_TEXT       65536     /* bytes of one value */
+#define CONFIG_FILE_BYTES (64 << 20) /* of one file */
+#define CONFIG_FILES      256        /* with all that are included */
+#define CONFIG_NODES      4000000    /* keys, values, lists and maps of all files */
+#define CONFIG_DEPTH      16         /* lists and maps within each other */
+#define CONFIG_ANCHORS    100        /* of one file, ... */
+#define CONFIG_ALIASES    1000       /* ... and references to them */
+#define CONFIG_MISTAKES   100        /* that are reported; more are counted */
+#define CONFIG_TEXT       65536      /* bytes of one value */
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
@@ -92,6 +93,29 @@ struct config_limit {
     struct config_text name, limit, store;
 };
 
+/* A condition of a rule: path, path-prefix, method, header.x-api-key, ... */
+struct config_condition {
+    struct config_condition *next;
+    struct config_text field;
+    struct config_text *value;
+    size_t values;
+};
+
+/* A limit that a rule applies. */
+struct config_apply {
+    struct config_apply *next;
+    struct config_text limit, key, cost;
+};
+
+struct config_rule {
+    struct config_rule *next;
+    const struct config_node *at;
+    struct config_text name, missing, final;
+    struct config_condition *conditions;
+    struct config_apply *applies;
+    bool unread; /* a limit that it applies is left out, because of a mistake */
+};
+
 struct config_mistake {
     const char *file;
     int line, column; /* from 1; 0: the file as a whole */
@@ -103,6 +127,7 @@ struct config {
     struct config_listener *listeners;
     struct config_store *stores;
     struct config_limit *limits;
+    struct config_rule *rules;
     struct config_text store; /* the daemon's own */
     size_t mistakes;          /* at most CONFIG_MISTAKES of them are in `mistake` */
     struct config_mistake *mistake;

@@ -38,5 +38,32 @@ const struct config_key CONFIG_FORMS[] = {
     {"limits.NAME.store", CONFIG_WORDS, .live = true,
      .expected = "a name in stores, or a store's URL", .usual = "the daemon's own store",
      .help = "the store of its keys: a name in stores, or a URL; store= in the text is the same"},
+    {"rules", CONFIG_FORM, .live = true, .expected = "a list of rules",
+     .help =
+         "which limits a request is counted under, and by which keys: a list of maps, each with "
+         "match and apply; docs/guide/rules.md"},
+    {"rules.name", CONFIG_WORDS, .live = true, .expected = "a name for answers and messages",
+     .usual = "its number, #1 the first", .help = "the name of the rule in answers"},
+    {"rules.match", CONFIG_FORM, .live = true, .expected = "a map of conditions",
+     .usual = "every request",
+     .help = "conditions, all of which must hold: path, path-prefix, path-glob, method, host, ip, "
+             "header.NAME, attr.NAME; each a value or a list of values, one of which must fit; * "
+             "is any value"},
+    {"rules.apply", CONFIG_FORM, .live = true,
+     .expected = "a map with limit and key, or a list of them",
+     .help = "the limits that the rule applies; a final rule may have none"},
+    {"rules.apply.limit", CONFIG_WORDS, .live = true, .expected = "the name of a limit",
+     .help = "a named limit"},
+    {"rules.apply.key", CONFIG_WORDS, .live = true,
+     .expected = "a key such as '{ip}' or '{header.x-api-key}'",
+     .help = "the key: text with {ip}, {ip/BITS}, {path}, {method}, {host}, {header.NAME} and "
+             "{attr.NAME}"},
+    {"rules.apply.cost", CONFIG_WORDS, .live = true, .expected = "a whole number, 0 or more",
+     .usual = "1", .help = "what a request takes; times its own cost, if it names one"},
+    {"rules.missing", CONFIG_CHOICE, .words = "share|skip", .live = true,
+     .expected = "share or skip", .usual = "share",
+     .help = "if a request lacks what a key is made of: share one key, or skip the rule"},
+    {"rules.final", CONFIG_YES_NO, .live = true, .expected = "true or false", .usual = "false",
+     .help = "if the rule matches, no later one applies"},
     {0},
 };

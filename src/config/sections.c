@@ -14,7 +14,7 @@ typedef void form_reader(struct config *c, const struct config_node *key,
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 /* A client's word as messages show it. The text is valid until the next call. */
-static const char *quoted(const char *word)
+const char *config_quoted(const char *word)
 {
     static _Thread_local char text[64];
     struct weir__out o = {text, sizeof text, 0};
@@ -24,7 +24,7 @@ static const char *quoted(const char *word)
     return text;
 }
 
-static bool is_nothing(const struct config_node *n)
+bool config_is_nothing(const struct config_node *n)
 {
     return n->kind == CONFIG_SCALAR && n->style == CONFIG_PLAIN &&
            (n->text[0] == '\0' || strcmp(n->text, "~") == 0 || strcmp(n->text, "null") == 0);
@@ -33,44 +33,45 @@ static bool is_nothing(const struct config_node *n)
 static const char *kind_name(const struct config_node *n)
 {
     switch (n->kind) {
-    case CONFIG_SCALAR: return is_nothing(n) ? "nothing" : "a single value";
+    case CONFIG_SCALAR: return config_is_nothing(n) ? "nothing" : "a single value";
     case CONFIG_LIST: return "a list";
     case CONFIG_MAP: break;
     }
     return "a map";
 }
 
-static void blame_kind(struct config *c, const struct config_node *key,
+void config_blame_kind(struct config *c, const struct config_node *key,
                        const struct config_node *value, const char *expected)
 {
-    config_blame(c, value, 0, "%s has %s: expected %s", quoted(key->text), kind_name(value),
+    config_blame(c, value, 0, "%s has %s: expected %s", config_quoted(key->text), kind_name(value),
                  expected);
 }
 
 /* The text of a single value; without one, a mistake and no text. */
-static struct config_text text_of(struct config *c, const struct config_node *key,
+struct config_text config_text_of(struct config *c, const struct config_node *key,
                                   const struct config_node *value, const char *expected)
 {
-    if (value->kind == CONFIG_SCALAR && !is_nothing(value) && value->text[0])
+    if (value->kind == CONFIG_SCALAR && !config_is_nothing(value) && value->text[0])
         return (struct config_text){value->text, value};
     if (value->kind == CONFIG_SCALAR)
-        config_blame(c, value, 0, "%s needs a value: expected %s", quoted(key->text), expected);
+        config_blame(c, value, 0, "%s needs a value: expected %s", config_quoted(key->text),
+                     expected);
     else
-        blame_kind(c, key, value, expected);
+        config_blame_kind(c, key, value, expected);
     return (struct config_text){NULL, value};
 }
 
-static bool is_map(struct config *c, const struct config_node *key, const struct config_node *value,
+bool config_is_map(struct config *c, const struct config_node *key, const struct config_node *value,
                    const char *expected)
 {
     if (value->kind == CONFIG_MAP)
         return true;
-    blame_kind(c, key, value, expected);
+    config_blame_kind(c, key, value, expected);
     return false;
 }
 
 /* The row of a form: for what it expects. */
-static const char *form_expects(const char *name)
+const char *config_form_expects(const char *name)
 {
     for (const struct config_key *k = CONFIG_FORMS; k->name; k++)
         if (strcmp(k->name, name) == 0)
@@ -78,57 +79,44 @@ static const char *form_expects(const char *name)
     return "";
 }
 
-/* The pairs of a map, without keys that come again. */
-#define EACH_PAIR(map, key)                                                  \
-    for (const struct config_node *key = (map)->first; (key) && (key)->next; \
-         (key) = (key)->next->next)                                          \
-        if (!(key)->again)
-
 /* ---- Maps with a few known keys -------------------------------------------------------------- */
 
-struct form_field {
-    const char *name;
-    struct config_text *to;
-    const char *expected;
-};
-
 static void blame_unknown_field(struct config *c, const struct config_node *key,
-                                const struct form_field *fields)
+                                const struct config_field *fields)
 {
     char near[CONFIG_NEAR] = "", list[160];
     struct weir__out o = {list, sizeof list, 0};
 
-    for (const struct form_field *f = fields; f->name; f++) {
+    for (const struct config_field *f = fields; f->name; f++) {
         config_near(near, key->text, f->name);
         weir__out_text(&o, f == fields ? "" : f[1].name ? ", " : " or ");
         weir__out_text(&o, f->name);
     }
     (void)weir__out_end(&o);
-    config_blame(c, key, 0, "unknown key %s: expected %s%s", quoted(key->text), list, near);
+    config_blame(c, key, 0, "unknown key %s: expected %s%s", config_quoted(key->text), list, near);
 }
 
-static void read_fields(struct config *c, const struct config_node *map,
-                        const struct form_field *fields)
+void config_read_fields(struct config *c, const struct config_node *map,
+                        const struct config_field *fields)
 {
-    EACH_PAIR(map, key)
+    CONFIG_EACH_PAIR(map, key)
     {
-        const struct form_field *f = fields;
+        const struct config_field *f = fields;
 
         while (f->name && strcmp(f->name, key->text) != 0)
             f++;
         if (f->name)
-            *f->to = text_of(c, key, key->next, f->expected);
+            *f->to = config_text_of(c, key, key->next, f->expected);
         else
             blame_unknown_field(c, key, fields);
     }
 }
 
-/* A map must have this one. A map whose end was not read may still have had it. */
-static void need_field(struct config *c, const struct config_node *map,
-                       const struct config_node *name, const struct form_field *f)
+void config_need_field(struct config *c, const struct config_node *map,
+                       const struct config_node *name, const struct config_field *f)
 {
     if (!f->to->at && map->whole)
-        config_blame(c, name, 0, "%s has no '%s': expected %s", quoted(name->text), f->name,
+        config_blame(c, name, 0, "%s has no '%s': expected %s", config_quoted(name->text), f->name,
                      f->expected);
 }
 
@@ -142,18 +130,18 @@ static void read_listener(struct config *c, const struct config_node *key,
     if (!l)
         return;
 
-    const struct form_field fields[] = {
-        {"address", &l->address, form_expects("listen.address")},
-        {"socket-mode", &l->mode, form_expects("listen.socket-mode")},
-        {"socket-group", &l->group, form_expects("listen.socket-group")},
-        {"role", &l->role, form_expects("listen.role")},
+    const struct config_field fields[] = {
+        {"address", &l->address, config_form_expects("listen.address")},
+        {"socket-mode", &l->mode, config_form_expects("listen.socket-mode")},
+        {"socket-group", &l->group, config_form_expects("listen.socket-group")},
+        {"role", &l->role, config_form_expects("listen.role")},
         {0}};
 
     if (value->kind == CONFIG_MAP) {
-        read_fields(c, value, fields);
-        need_field(c, value, key, &fields[0]);
+        config_read_fields(c, value, fields);
+        config_need_field(c, value, key, &fields[0]);
     } else {
-        l->address = text_of(c, key, value, fields[0].expected);
+        l->address = config_text_of(c, key, value, fields[0].expected);
     }
     if (!l->address.text)
         return;
@@ -176,7 +164,7 @@ static void read_listen(struct config *c, const struct config_node *key,
 static void read_own_store(struct config *c, const struct config_node *key,
                            const struct config_node *value)
 {
-    c->store = text_of(c, key, value, form_expects("store"));
+    c->store = config_text_of(c, key, value, config_form_expects("store"));
 }
 
 static void read_store(struct config *c, const struct config_node *name,
@@ -187,18 +175,18 @@ static void read_store(struct config *c, const struct config_node *name,
     if (!s)
         return;
 
-    const struct form_field fields[] = {
-        {"url", &s->url, form_expects("stores.NAME.url")},
-        {"password-file", &s->password_file, form_expects("stores.NAME.password-file")},
-        {"password-env", &s->password_env, form_expects("stores.NAME.password-env")},
+    const struct config_field fields[] = {
+        {"url", &s->url, config_form_expects("stores.NAME.url")},
+        {"password-file", &s->password_file, config_form_expects("stores.NAME.password-file")},
+        {"password-env", &s->password_env, config_form_expects("stores.NAME.password-env")},
         {0}};
 
     s->name = (struct config_text){name->text, name};
     if (value->kind == CONFIG_MAP) {
-        read_fields(c, value, fields);
-        need_field(c, value, name, &fields[0]);
+        config_read_fields(c, value, fields);
+        config_need_field(c, value, name, &fields[0]);
     } else {
-        s->url = text_of(c, name, value, fields[0].expected);
+        s->url = config_text_of(c, name, value, fields[0].expected);
     }
     *c->inside->stores_end = s;
     c->inside->stores_end = &s->next;
@@ -207,9 +195,9 @@ static void read_store(struct config *c, const struct config_node *name,
 static void read_stores(struct config *c, const struct config_node *key,
                         const struct config_node *value)
 {
-    if (is_nothing(value) || !is_map(c, key, value, form_expects("stores")))
+    if (config_is_nothing(value) || !config_is_map(c, key, value, config_form_expects("stores")))
         return;
-    EACH_PAIR(value, name) read_store(c, name, name->next);
+    CONFIG_EACH_PAIR(value, name) read_store(c, name, name->next);
 }
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
@@ -222,16 +210,17 @@ static void read_limit(struct config *c, const struct config_node *name,
     if (!l)
         return;
 
-    const struct form_field fields[] = {{"limit", &l->limit, form_expects("limits.NAME.limit")},
-                                        {"store", &l->store, form_expects("limits.NAME.store")},
-                                        {0}};
+    const struct config_field fields[] = {
+        {"limit", &l->limit, config_form_expects("limits.NAME.limit")},
+        {"store", &l->store, config_form_expects("limits.NAME.store")},
+        {0}};
 
     l->name = (struct config_text){name->text, name};
     if (value->kind == CONFIG_MAP) {
-        read_fields(c, value, fields);
-        need_field(c, value, name, &fields[0]);
+        config_read_fields(c, value, fields);
+        config_need_field(c, value, name, &fields[0]);
     } else {
-        l->limit = text_of(c, name, value, fields[0].expected);
+        l->limit = config_text_of(c, name, value, fields[0].expected);
     }
     *c->inside->limits_end = l;
     c->inside->limits_end = &l->next;
@@ -240,9 +229,9 @@ static void read_limit(struct config *c, const struct config_node *name,
 static void read_limits(struct config *c, const struct config_node *key,
                         const struct config_node *value)
 {
-    if (is_nothing(value) || !is_map(c, key, value, form_expects("limits")))
+    if (config_is_nothing(value) || !config_is_map(c, key, value, config_form_expects("limits")))
         return;
-    EACH_PAIR(value, name) read_limit(c, name, name->next);
+    CONFIG_EACH_PAIR(value, name) read_limit(c, name, name->next);
 }
 
 /* ---- Includes -------------------------------------------------------------------------------- */
@@ -252,7 +241,7 @@ static void read_pattern(struct config *c, const struct config_node *key,
                          const struct config_node *value)
 {
     struct config_inside *in = c->inside;
-    const struct config_text one = text_of(c, key, value, form_expects("include"));
+    const struct config_text one = config_text_of(c, key, value, config_form_expects("include"));
 
     if (!one.text)
         return;
@@ -265,7 +254,7 @@ static void read_pattern(struct config *c, const struct config_node *key,
 static void read_include(struct config *c, const struct config_node *key,
                          const struct config_node *value)
 {
-    if (is_nothing(value))
+    if (config_is_nothing(value))
         return;
     if (value->kind != CONFIG_LIST)
         read_pattern(c, key, value);
@@ -284,7 +273,7 @@ static void add_value(struct config *c, const struct config_key *k, const struct
     if (!v)
         return;
     v->key = k;
-    v->value = text_of(c, key, value, k->expected);
+    v->value = config_text_of(c, key, value, k->expected);
     if (!v->value.text)
         return;
     *c->inside->values_end = v;
@@ -299,8 +288,8 @@ static void read_setting(struct config *c, const struct config_key *k,
         return;
     }
     if (value->n > k->times) {
-        config_blame(c, value, 0, "%s has %zu values: expected at most %u", quoted(key->text),
-                     value->n, k->times);
+        config_blame(c, value, 0, "%s has %zu values: expected at most %u",
+                     config_quoted(key->text), value->n, k->times);
         return;
     }
     for (const struct config_node *n = value->first; n; n = n->next)
@@ -332,7 +321,8 @@ static void blame_unknown_setting(struct config *c, const struct config_node *ke
             config_near(near, key->text, k->name + len);
             (void)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", k->name + len);
         }
-    config_blame(c, key, 0, "unknown key %s: expected one of %s%s", quoted(key->text), list, near);
+    config_blame(c, key, 0, "unknown key %s: expected one of %s%s", config_quoted(key->text), list,
+                 near);
 }
 
 /* log: {level: info} */
@@ -342,8 +332,8 @@ static void read_section(struct config *c, const struct config_node *key,
     char section[64];
 
     (void)snprintf(section, sizeof section, "%.60s.", key->text);
-    if (!is_nothing(value) && is_map(c, key, value, "a map"))
-        EACH_PAIR(value, name)
+    if (!config_is_nothing(value) && config_is_map(c, key, value, "a map"))
+        CONFIG_EACH_PAIR(value, name)
         {
             const struct config_key *k = find_setting(c, section, name->text);
 
@@ -371,9 +361,13 @@ static const struct form {
     form_reader *read;
     bool anywhere; /* in included files too */
 } FORMS[] = {
-    {"include", read_include, false}, {"listen", read_listen, false},
-    {"store", read_own_store, false}, {"stores", read_stores, false},
-    {"limits", read_limits, true},    {0},
+    {"include", read_include, false},
+    {"listen", read_listen, false},
+    {"store", read_own_store, false},
+    {"stores", read_stores, false},
+    {"limits", read_limits, true},
+    {"rules", config_read_rules, true},
+    {0},
 };
 
 static const struct form *find_form(const char *name)
@@ -396,7 +390,7 @@ static void blame_unknown(struct config *c, const struct config_node *key)
         config_near(near, key->text, f->name);
     for (const struct config_key *k = c->inside->settings; k->name; k++)
         config_near(near, key->text, k->name);
-    config_blame(c, key, 0, "unknown key %s%s%s", quoted(key->text), near,
+    config_blame(c, key, 0, "unknown key %s%s%s", config_quoted(key->text), near,
                  near[0] ? "" : ": expected one such as limits, listen, store or threads");
 }
 
@@ -406,8 +400,8 @@ static void read_top(struct config *c, const struct config_node *key)
     const struct config_key *k = find_setting(c, "", key->text);
 
     if (key->file->included && (k || is_section(c, key->text) || (f && !f->anywhere)))
-        config_blame(c, key, 0, "%s belongs into %s: an included file has only limits",
-                     quoted(key->text), c->inside->path);
+        config_blame(c, key, 0, "%s belongs into %s: an included file has only limits and rules",
+                     config_quoted(key->text), c->inside->path);
     else if (f)
         f->read(c, key, key->next);
     else if (k && !strchr(k->name, '.'))
@@ -422,11 +416,11 @@ void config_sections(struct config *c, struct config_file *f)
 {
     const struct config_node *root = f->root;
 
-    if (!root || is_nothing(root)) /* perhaps only half of it is written yet */
+    if (!root || config_is_nothing(root)) /* perhaps only half of it is written yet */
         config_blame_at(c, f->path, 0, 0, "the file is empty: expected keys, or {} for none");
     else if (root->kind != CONFIG_MAP)
         config_blame(c, root, 0, "the file has %s: expected keys such as limits: at its top",
                      kind_name(root));
     else
-        EACH_PAIR(root, key) read_top(c, key);
+        CONFIG_EACH_PAIR(root, key) read_top(c, key);
 }

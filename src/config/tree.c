@@ -45,7 +45,7 @@ static struct config_node *tree_node(struct tree *t, const yaml_event_t *e,
     struct config_node *n;
 
     if (++t->c->inside->nodes > CONFIG_NODES) {
-        (void)tree_blame(t, &e->start_mark, "the configuration has more than 400000 values");
+        (void)tree_blame(t, &e->start_mark, "the configuration has more than 4000000 values");
         return NULL;
     }
     n = config_take(t->c, sizeof *n);
@@ -73,7 +73,7 @@ static bool tree_add(struct tree *t, struct config_node *n)
     else
         in->first = n;
     in->last = n;
-    if (in->kind == CONFIG_MAP && in->n++ % 2 == 0 && n->kind != CONFIG_SCALAR) {
+    if (in->n++ % 2 == 0 && in->kind == CONFIG_MAP && n->kind != CONFIG_SCALAR) {
         config_blame_at(t->c, t->f->path, n->line, n->column,
                         "a key must be a word, not a list or a map");
         return false;

@@ -49,6 +49,7 @@ struct config_inside {
     struct config_listener **listeners_end;
     struct config_store **stores_end;
     struct config_limit **limits_end;
+    struct config_rule **rules_end;
 };
 
 /* Memory that lives as long as the config; zeroed. NULL: there is none, and config_open fails. */
@@ -60,6 +61,48 @@ void config_tree(struct config *c, struct config_file *f);
 
 /* Reads the sections of the file. */
 void config_sections(struct config *c, struct config_file *f);
+
+/* ---- For the readers of sections (sections.c) ------------------------------------------------ */
+
+/* A word as messages show it. The text is valid until the next call. */
+const char *config_quoted(const char *word);
+/* Nothing behind a key. */
+bool config_is_nothing(const struct config_node *n);
+/* The text of a single value; without one, a mistake and no text. */
+struct config_text config_text_of(struct config *c, const struct config_node *key,
+                                  const struct config_node *value, const char *expected);
+/* True if it is a map; otherwise a mistake. */
+bool config_is_map(struct config *c, const struct config_node *key, const struct config_node *value,
+                   const char *expected);
+/* A value of the wrong kind. */
+void config_blame_kind(struct config *c, const struct config_node *key,
+                       const struct config_node *value, const char *expected);
+/* What a row of CONFIG_FORMS expects. */
+const char *config_form_expects(const char *name);
+
+/* The pairs of a map, without keys that come again. */
+#define CONFIG_EACH_PAIR(map, key)                                           \
+    for (const struct config_node *key = (map)->first; (key) && (key)->next; \
+         (key) = (key)->next->next)                                          \
+        if (!(key)->again)
+
+/* A key of a map, and where its text goes. */
+struct config_field {
+    const char *name;
+    struct config_text *to;
+    const char *expected;
+};
+
+/* Reads a map with these keys; the list ends with an all-zero row. */
+void config_read_fields(struct config *c, const struct config_node *map,
+                        const struct config_field *fields);
+/* A map must have this one. A map whose end was not read may still have had it. */
+void config_need_field(struct config *c, const struct config_node *map,
+                       const struct config_node *name, const struct config_field *f);
+
+/* Reads the list of rules (rule_sections.c). */
+void config_read_rules(struct config *c, const struct config_node *key,
+                       const struct config_node *value);
 
 /* Reports a mistake at a place that no node has; a line of 0 is the file as a whole. */
 void config_blame_at(struct config *c, const char *path, int line, int column, const char *format,

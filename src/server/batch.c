@@ -205,15 +205,29 @@ void batch_run(struct conn *c, const struct limit_op *op)
     one.reply(c, &one, error, error ? NULL : &v);
 }
 
+int batch_named(const struct limit_op *op, size_t n, const struct weir_verdict *v)
+{
+    const int named = v->which >= 0 ? v->which : v->shadow - 1;
+
+    if (named >= 0)
+        return (size_t)named < n ? named : -1;
+    return op->names_lone && n == 1 ? 0 : -1;
+}
+
 /* Replies about the limit that refused, or whose shadow would have; none: NULL. */
 static void batch_reply_all(struct conn *c, const struct limit_op *op, size_t n, int error,
                             const struct weir_verdict *v)
 {
-    const int named = error ? -1 : v->which >= 0 ? v->which : v->shadow - 1;
+    const int named = error ? -1 : batch_named(op, n, v);
     const struct limit *all[WEIR_TERMS_MAX] = {NULL};
     struct limit_op one = *op;
 
-    one.limit = named >= 0 && (size_t)named < n ? op[named].limit : NULL;
+    one.limit = NULL;
+    if (named >= 0) {
+        one.limit = op[named].limit;
+        one.key = op[named].key;
+        one.cost = op[named].cost;
+    }
     for (size_t i = 0; i < n && i < WEIR_TERMS_MAX; i++)
         all[i] = op[i].limit;
     batch_tally_all(c->worker, all, n < WEIR_TERMS_MAX ? n : WEIR_TERMS_MAX, error, v);

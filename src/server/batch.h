@@ -40,8 +40,10 @@ struct limit_op {
     op_reply *reply;
     uint32_t shape; /* the front's own: which dialect, which flags */
     int64_t back;   /* for the reply function: what a refund or a cancel has returned */
-    /* of a reservation (AS), or {NULL, 0}; borrowed and copied like the key */
+    /* of a reservation (AS); or the rules of a check (check.h); or {NULL, 0}. Borrowed and copied
+     * like the key */
     struct weir__slice name;
+    bool names_lone; /* batch_take_all of one: the reply function gets its limit in any case */
 };
 
 /* The operation as the engine wants it. */
@@ -71,7 +73,7 @@ void batch_flush(struct conn *c);
 void batch_run(struct conn *c, const struct limit_op *op);
 /* Takes all or nothing; the reply function is that of the first. Its error is WEIR_ESTORE if the
  * limits are not all in one store. The operation that it gets has the limit that refused, or whose
- * shadow would have; NULL if there is none. */
+ * shadow would have, and its key; NULL if there is none. */
 void batch_take_all(struct conn *c, const struct limit_op *op, size_t n);
 /* Cancels the named reservation of this connection; the reply function of the operation gets what
  * was returned. False: there is none of that name. */

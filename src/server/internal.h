@@ -234,6 +234,8 @@ void batch_tally_all(struct worker *w, const struct limit *const *l, size_t n, i
                      const struct weir_verdict *v);
 /* Counts a verdict or an error of that limit (batch.c). */
 void batch_tally(struct worker *w, const struct limit *l, int error, const struct weir_verdict *v);
+/* Of several that were taken together: which one the reply is about; -1: none. */
+int batch_named(const struct limit_op *op, size_t n, const struct weir_verdict *v);
 
 /* ---- Remote stores (remote/) ----------------------------------------------------------------- */
 
@@ -397,6 +399,7 @@ struct server {
     struct manual_clock manual;
     struct log *log;
     struct names *names;
+    const struct rules *rules; /* read and replaced like names; NULL: none */
     struct worker *workers;
     int threads;
     _Atomic uint64_t open_connections, delayed, next_id;
@@ -425,6 +428,9 @@ struct server {
     struct listeners *listeners;
     struct reload *reload; /* NULL: there is no configuration file */
 };
+
+/* Replaces the rules, while no worker is inside of names_enter (check.c). */
+void server_set_rules(struct server *s, const struct rules *rules);
 
 /* Wakes all workers: a clock was set, or it is time to stop. */
 void server_wake_all(struct server *s);

@@ -48,10 +48,10 @@ struct log {
     struct log_seen seen[LINES]; /* by hash; a line with the same slot as another replaces it */
     int64_t second;              /* the second in which `lines` were logged */
     unsigned lines;
-    uint64_t too_many; /* lines that were dropped for their number, ... */
-    uint64_t unread;   /* ... and for lack of room; neither is reported yet */
+    uint64_t too_many;        /* lines that were dropped for their number, ... */
+    uint64_t unread;          /* ... and for lack of room; neither is reported yet */
     _Atomic uint64_t dropped; /* of both kinds, since the start */
-    int64_t reported;  /* when dropped lines were last reported */
+    int64_t reported;         /* when dropped lines were last reported */
 
     size_t first, len; /* the bytes in the ring */
     char ring[LOG_BYTES];

@@ -3,7 +3,8 @@
  * Each limit is changed by itself, as WEIR.LIMIT SET would do it: takes go on in between, by the
  * old limit or the new one. If one cannot be set (no room for its keys=), those before it are put
  * back. The order keeps that harmless: first what is new, then what keeps its keys, then what makes
- * keys start fresh, and at last what is deleted, once nothing can fail any more.
+ * keys start fresh, and at last what is deleted, once nothing can fail any more. The rules are
+ * replaced before that: so no rule in force names a limit that is not there.
  */
 #include "server/reload_limits.h"
 
@@ -28,6 +29,7 @@ struct change {
 
 struct changes {
     struct server *server;
+    const struct rules *then, *next; /* the rules in force, and those of the file */
     size_t n, count[CHANGE_KINDS];
     struct change *change; /* room for all limits of both files */
 };
@@ -157,12 +159,26 @@ static void change_undo(struct server *s, struct change *h)
                h->limit->name, why.text);
 }
 
+/* What the old rules name is there before they are, and what the new ones name until then. */
+static void changes_undo(struct changes *all, bool rules)
+{
+    for (int added = 0; added < 2; added++) {
+        if (added && rules)
+            server_set_rules(all->server, all->then);
+        for (size_t i = all->n; i-- > 0;)
+            if (all->change[i].done && (all->change[i].kind == CHANGE_ADDS) == added)
+                change_undo(all->server, &all->change[i]);
+    }
+}
+
 static bool changes_apply(struct changes *all, void (*tell)(void *arg, const char *line), void *arg)
 {
     struct weir_diag why;
     char line[1024];
 
-    for (int kind = 0; kind < CHANGE_KINDS; kind++)
+    for (int kind = 0; kind < CHANGE_KINDS; kind++) {
+        if (kind == CHANGE_DROPS) /* no rule in force names a limit that is not there */
+            server_set_rules(all->server, all->next);
         for (size_t i = 0; i < all->n; i++) {
             struct change *h = &all->change[i];
 
@@ -171,11 +187,10 @@ static bool changes_apply(struct changes *all, void (*tell)(void *arg, const cha
             (void)snprintf(line, sizeof line, "%s: limit '%s': %s",
                            h->limit->from ? h->limit->from : "--limit", h->limit->name, why.text);
             tell(arg, line);
-            for (size_t k = all->n; k-- > 0;)
-                if (all->change[k].done)
-                    change_undo(all->server, &all->change[k]);
+            changes_undo(all, kind == CHANGE_DROPS);
             return false;
         }
+    }
     return true;
 }
 
@@ -206,9 +221,10 @@ static void changes_log(const struct changes *all, const char *path, const char 
     for (size_t i = 0; i < all->n && i < DETAILS_MOST; i++)
         change_log(all->server, &all->change[i]);
     log_print(all->server->log,
-              "config: loaded %s (%s): limits added: %zu, changed: %zu, removed: %zu", path, why,
-              all->count[CHANGE_ADDS], all->count[CHANGE_KEEPS] + all->count[CHANGE_FRESH],
-              all->count[CHANGE_DROPS]);
+              "config: loaded %s (%s): limits added: %zu, changed: %zu, removed: %zu; rules: %zu",
+              path, why, all->count[CHANGE_ADDS],
+              all->count[CHANGE_KEEPS] + all->count[CHANGE_FRESH], all->count[CHANGE_DROPS],
+              rules_count(all->next));
 }
 
 bool reload_limits(struct server *s, const struct serve_options *then,
@@ -220,6 +236,8 @@ bool reload_limits(struct server *s, const struct serve_options *then,
 
     if (all) {
         all->server = s;
+        all->then = then->rules;
+        all->next = next->rules;
         good = changes_find(all, then, next);
     }
     if (!good)

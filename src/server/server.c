@@ -203,6 +203,8 @@ static void server_log_start(struct server *s)
     log_print(s->log, "version %s, store %s, %d thread%s, %zu limit%s", WEIR_VERSION,
               s->stores.store[0].shown, s->threads, s->threads == 1 ? "" : "s", s->options.limits,
               s->options.limits == 1 ? "" : "s");
+    if (s->rules)
+        log_print(s->log, "rules: %zu, %zu bytes", rules_count(s->rules), rules_bytes(s->rules));
     if (s->options.source)
         log_print(s->log, "config: loaded %s", s->options.source->path);
     names_enter(s->names);
@@ -218,6 +220,7 @@ static int server_set_limits(struct server *s, const struct weir_options *o)
         (void)server_open_store(s, o, "stores: ", s->options.more_store[i], &status);
     for (size_t i = 0; i < s->options.limits && !status; i++)
         status = server_set_limit(s, o, &s->options.limit[i]);
+    s->rules = s->options.rules;
     if (!status)
         server_log_start(s);
     return status;

@@ -33,6 +33,7 @@
 #include <weir.h>
 
 #include "proto/address.h"
+#include "rules/rules.h"
 #include "server/log.h"
 
 #define SERVE_LISTENERS_MAX 16
@@ -118,6 +119,7 @@ struct serve_options {
     uint64_t max_keys;
     struct serve_limit *limit; /* room for limits_cap */
     size_t limits, limits_cap;
+    const struct rules *rules; /* of the configuration file; NULL: it has none */
     bool manual_clock;
     uint64_t max_connections; /* 10,240 */
     size_t max_request;       /* bytes of one request: 1 MiB */

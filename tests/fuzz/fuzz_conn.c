@@ -59,7 +59,8 @@ static struct server *server_make(void)
     if (!stores_open(&s->stores, &o, "memory:", &error, &why))
         abort();
     s->engine = s->stores.store[0].engine;
-    s->names = names_open(&s->stores, NULL, 256);
+    s->tallies = tallies_open(1, &s->memory);
+    s->names = names_open(&s->stores, NULL, s->tallies, 256);
     s->peers = peers_open(weir__engine_secret(s->engine));
     (void)names_set(s->names, weir__slice_of("api"), "token-bucket 10/s burst=5", NULL, &why);
     (void)names_set(s->names, weir__slice_of("w"), "fixed-window 3/1m", NULL, &why);
@@ -75,6 +76,7 @@ static void server_free(struct server *s)
     free(s->workers);
     listeners_close(s->listeners);
     names_close(s->names);
+    tallies_close(s->tallies);
     peers_close(s->peers);
     stores_close(&s->stores);
     free(s);
@@ -112,7 +114,7 @@ static void conn_talk(const uint8_t *bytes, size_t len, unsigned cut, struct con
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) != 0)
         abort();
     atomic_fetch_add(&s->open_connections, 1);
-    conn_open(&s->workers[0], pair[0]);
+    conn_open(&s->workers[0], (struct accepted){.fd = pair[0], .role = ACCESS_ALL});
     while (sent < len) {
         size_t some = len - sent;
         ssize_t n;

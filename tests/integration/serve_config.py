@@ -128,9 +128,9 @@ def check_of_what_cannot_be_read():
             status, _, err = weir("check", path)
             check(sentence, status == 1 and part in err, (status, err))
         with open(folder.path, "wb") as file:
-            file.write(b"# " + b"x" * (4 << 20))
+            file.write(b"# " + b"x" * (64 << 20))
         status, _, err = weir("check", folder.path)
-        check("more than 4 MiB", status == 1 and "larger than 4 MiB" in err, err)
+        check("more than 64 MiB", status == 1 and "larger than 64 MiB" in err, err)
     expect("a word too many is usage", weir("check", "a", "b")[0], 2)
 
 

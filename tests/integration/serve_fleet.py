@@ -208,7 +208,7 @@ def limits_have_stores_of_their_own():
             expect("the other is not", b.ask("WEIR.TAKE", "here", "k")[2], 4)
             expect("all or nothing is of one store",
                    a.ask("WEIR.TAKEALL", 2, "here", "k", 1, "there", "k", 1),
-                   "ERR the limits are in different stores: WEIR.TAKEALL needs them in one")
+                   "ERR the limits are in different stores: expected one for all of them")
             expect("a change leaves it where it is",
                    (a.ask("WEIR.LIMIT", "SET", "there", "fixed-window 7/10h"),
                    a.ask("WEIR.PEEK", "there", "k", 0)[:3]), ("OK", [1, 7, 4]))

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 
 from daemon import Daemon, check, expect, play
 
@@ -272,6 +273,35 @@ def matches(doc, method, path, answer):
         check(f"the members are the documented ones: {what}", not why, f"{why} {answer!r}")
 
 
+RULES = """
+limits: {one: 1/h, big: 5/h}
+rules:
+  - {match: {path: /one}, apply: {limit: one, key: k}}
+  - {match: {path: /big}, apply: {limit: big, key: k, cost: 9}}
+"""
+URI = {"X-Original-URI": "/one"}
+RULED = [("post", "/v1/check", "/v1/check", '{"path": "/one"}', {}, 200),
+         ("post", "/v1/check", "/v1/check", '{"path": "/one"}', {}, 429),
+         ("post", "/v1/check", "/v1/check", '{"path": "/big"}', {}, 422),
+         ("post", "/v1/check", "/v1/check", '{"path": "/free"}', {}, 200),
+         ("post", "/v1/check", "/v1/check", '{"ip": "x"}', {}, 400),
+         ("get", "/v1/auth", "/v1/auth", None, {"X-Original-URI": "/free"}, 204),
+         ("get", "/v1/auth", "/v1/auth?deny=403", None, URI, 403)]
+RULED += [(method, "/v1/auth", "/v1/auth", None, URI, 429) for method in sorted(ANY)]
+
+
+def replies_by_rules_are_as_described():
+    doc = document()
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(RULES)
+        file.flush()
+        with Daemon("--config", file.name) as daemon, daemon.http() as c:
+            for method, path, target, body, headers, status in RULED:
+                answer = c.ask(method.upper(), target, body, headers)
+                expect(f"the status of {method} {target} {body!r:.60}", answer.status, status)
+                matches(doc, method, path, answer)
+
+
 def replies_are_as_described():
     doc = document()
     with Daemon(*LIMITS) as daemon, daemon.http() as c:
@@ -282,7 +312,7 @@ def replies_are_as_described():
         for path, item in doc["paths"].items():
             for method in (m for m in item if m in METHODS):
                 check(f"it was asked: {method} {path}",
-                      any(asked[:2] == (method, path) for asked in ASKED))
+                      any(asked[:2] == (method, path) for asked in ASKED + RULED))
     with Daemon(*LIMITS, "--full", "deny", "--max-keys", "1") as daemon, daemon.http() as c:
         for headers in ({}, PROBLEM):
             answers = (c.ask("POST", f"/v1/take?{WIN}{i}", "", headers) for i in range(5000))
@@ -293,4 +323,4 @@ def replies_are_as_described():
 if __name__ == "__main__":
     sys.exit(play("openapi", [every_route_is_described, other_methods_are_refused,
                               the_document_is_sound, the_checker_finds_what_is_wrong,
-                              replies_are_as_described]))
+                              replies_are_as_described, replies_by_rules_are_as_described]))

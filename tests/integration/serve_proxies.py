@@ -113,6 +113,17 @@ def nginx(folder, port, app, daemon):
     return [program("nginx"), "-p", folder, "-c", f"{folder}/nginx.conf"]
 
 
+def nginx_rules(folder, port, app, daemon):
+    """The same, asking the rules."""
+    command = nginx(folder, port, app, daemon)
+    line = "        proxy_pass http://weir/v1/auth/api?deny=403;\n"
+    site = read(folder, "site.conf")
+    if line not in site:
+        raise RuntimeError(f"nginx.conf: expected {line!r}")
+    write(folder, "site.conf", site.replace(line, recipe("nginx-rules.conf")))
+    return command
+
+
 def caddy(folder, port, app, daemon):
     write(folder, "Caddyfile", "{\n\tadmin off\n\tauto_https off\n}\n" + recipe(
         "Caddyfile", ("unix//run/weir/weir.sock", f"unix/{daemon.addresses[0]}"),
@@ -236,6 +247,41 @@ def by_the_recipe(make, trust="unix"):
                   and out.endswith("the app\n"), out)
 
 
+RULES = """
+limits: {login: fixed-window 1/1m, keys: fixed-window 2/1m}
+rules:
+  - {match: {path: /open}, final: true}
+  - {match: {path-prefix: /login, method: POST}, apply: {limit: login, key: "{ip}"}}
+  - match: {header.x-api-key: "*", host: x.example}
+    apply: {limit: keys, key: "{header.x-api-key}"}
+"""
+
+
+def nginx_by_rules():
+    with tempfile.TemporaryDirectory() as folder, an_app() as app:
+        write(folder, "weir.yaml", RULES)
+        with weir("--config", f"{folder}/weir.yaml", "--trust", "unix") as daemon:
+            os.chmod(daemon.folder, 0o755)
+            with running(nginx_rules, daemon, app) as port:
+
+                def status(*words, path="/"):
+                    return ask(port, "--path-as-is", *words, path=path).split(" ")[1]
+
+                post, lies = ("-X", "POST"), ("-H", "X-Forwarded-Uri: /open", "-H",
+                                              "X-Forwarded-Method: GET", "-H",
+                                              "X-Original-URL: http://x/open", "-H",
+                                              "X-Original-URI: /open")
+                expect("a path and a method", [status(*post, path=path) for path in (
+                    "/login", "/login", "/a/..//log%69n", "/open")], ["200", "429", "429", "200"])
+                expect("another method", status(path="/login"), "200")
+                expect("clients' claims count for nothing", status(*post, *lies, path="/login"),
+                       "429")
+                key = ("-H", "X-Api-Key: a", "-H", "Host: x.example")
+                expect("a header and a host", [status(*key) for _ in range(3)],
+                       ["200", "200", "429"])
+                expect("another host", status("-H", "X-Api-Key: a"), "200")
+
+
 def nginx_by_its_recipe():
     by_the_recipe(nginx)
 
@@ -277,5 +323,5 @@ def the_guide_shows_the_files():
 
 if __name__ == "__main__":
     sys.exit(play("proxies", [
-        nginx_by_its_recipe, caddy_by_its_recipe, haproxy_by_its_recipe,
+        nginx_by_its_recipe, nginx_by_rules, caddy_by_its_recipe, haproxy_by_its_recipe,
         without_the_option_caddy_would_be_bypassed, the_guide_shows_the_files]))

@@ -191,8 +191,8 @@ static void bounds_what_a_file_costs(void **state)
     assert_int_equal(c->mistake[CONFIG_MISTAKES - 1].line, 101);
     config_close(c);
     c = read_many("x:\n", "-\n", CONFIG_NODES);
-    assert_true(
-        has_mistakes(c, "1:1 unknown key 'x'\n399999:2 the configuration has more than", "values"));
+    assert_true(has_mistakes(c, "1:1 unknown key 'x'\n3999999:2 the configuration has more than",
+                             "values"));
     config_close(c);
     c = read_many("x:\n", "- &a%d %d\n", CONFIG_ANCHORS + 1);
     assert_true(has_mistakes(c, "1:1 unknown key 'x'\n102:3 more than 100 anchors", "anchors"));

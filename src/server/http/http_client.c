@@ -75,6 +75,11 @@ static struct weir__slice key_of(const struct http_call *call, struct weir__slic
         key, address_key(&a, server_options(conn_server(call->conn))->ipv6_prefix, key)};
 }
 
+bool http_peer_is_trusted(const struct http_call *call)
+{
+    return peer_is_trusted(call->conn, &server_options(conn_server(call->conn))->trust);
+}
+
 struct weir__slice http_client_behind(const struct http_call *call)
 {
     const struct serve_options *o = server_options(conn_server(call->conn));

@@ -46,7 +46,7 @@
 
 size_t http_fields_room(const struct limit *l)
 {
-    return FIELDS_ROOM + ((size_t)l->parsed->n + 1) * (POLICY_ROOM + 2 * strlen(l->name));
+    return FIELDS_ROOM + (l ? ((size_t)l->parsed->n + 1) * (POLICY_ROOM + 2 * strlen(l->name)) : 0);
 }
 
 /* ---- Policies -------------------------------------------------------------------------------- */
@@ -281,18 +281,35 @@ static char *put_retry(char *at, const struct serve_options *o, int64_t retry_ns
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
+/* The fields that have one number for each. */
+static char *put_numbers(char *at, struct conn *c, unsigned send,
+                         const struct weir__term_view *about)
+{
+    const int64_t reset_s = wire_s(about->reset_after_ns);
+    const int64_t x_reset = send & HEADERS_EPOCH && send & (HEADERS_X | HEADERS_X_RATE)
+                                ? epoch_s(c, about->reset_after_ns)
+                                : reset_s;
+
+    if (send & HEADERS_DRAFT_6)
+        at = put_three(at, "RateLimit-", about, reset_s);
+    if (send & HEADERS_X)
+        at = put_three(at, "X-RateLimit-", about, x_reset);
+    if (send & HEADERS_X_RATE)
+        at = put_three(at, "X-Rate-Limit-", about, x_reset);
+    return at;
+}
+
 char *http_put_fields(char *at, struct conn *c, const struct limit_op *op,
                       const struct weir_verdict *v, const struct http_terms *terms)
 {
     const struct serve_options *o = server_options(conn_server(c));
     const unsigned send = o->headers & HEADERS_FLAVOURS ? o->headers : o->headers | HEADERS_USUAL;
     const struct limit *l = op->limit;
-    const int one = strictest(l, terms, v);
+    const int one = l ? strictest(l, terms, v) : -1;
 
     if (one >= 0) {
         const struct weir__term_view about =
             terms->known ? terms->view[one] : view_of_verdict(&l->parsed->term[one], v);
-        const int64_t reset_s = wire_s(about.reset_after_ns);
 
         if (send & HEADERS_DRAFT)
             at = put_policies(at, l, terms);
@@ -300,14 +317,10 @@ char *http_put_fields(char *at, struct conn *c, const struct limit_op *op,
             at = put_old_policies(at, l, terms);
         if (send & HEADERS_DRAFT)
             at = put_service(at, l, terms, one, &about, v);
-        if (send & HEADERS_DRAFT_6)
-            at = put_three(at, "RateLimit-", &about, reset_s);
-        if (send & HEADERS_X)
-            at = put_three(at, "X-RateLimit-", &about,
-                           send & HEADERS_EPOCH ? epoch_s(c, about.reset_after_ns) : reset_s);
-        if (send & HEADERS_X_RATE)
-            at = put_three(at, "X-Rate-Limit-", &about,
-                           send & HEADERS_EPOCH ? epoch_s(c, about.reset_after_ns) : reset_s);
+        at = put_numbers(at, c, send, &about);
+    } else if (!l && op->name.len > 0) { /* several limits granted it: the least that is left */
+        at = put_numbers(at, c, send,
+                         &(struct weir__term_view){v->limit, v->remaining, -1, v->reset_after_ns});
     }
     /* A cost that can never fit has no time to come back at. */
     return !v->allowed && v->retry_after_ns >= 0 ? put_retry(at, o, v->retry_after_ns) : at;

@@ -15,6 +15,7 @@
  *     http_batch.c    many takes in one body
  *     http_auth.c     for proxies that ask whether a request may pass
  *     http_client.c   which client they ask for
+ *     http_check.c    requests that the rules decide
  *     http_throttle.c throttlecrab's request
  *     http_limits.c   the named limits
  *     http_stores.c   the stores
@@ -151,10 +152,13 @@ char *http_put_policy_name(char *at, const struct limit *l, int term);
 /* Writes the verdict as JSON: at most so many bytes. */
 size_t http_verdict_room(const struct limit *l, const struct weir_verdict *v);
 char *http_put_verdict(char *at, const struct limit *l, const struct weir_verdict *v);
+/* The same without braces. Without a limit its name is null. */
+char *http_put_members(char *at, const struct limit *l, int which, const struct weir_verdict *v);
 /* Writes the whole reply with the given status; 204 has no body. */
 void http_reply_verdict(struct conn *c, const struct limit_op *op, int status,
                         const struct weir_verdict *v);
-/* The same with a body of its own in JSON. */
+/* The same with a body of its own in JSON, NULL for none. The operation may have no limit: several
+ * were taken from. */
 void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
                        const struct weir_verdict *v, const char *body, size_t len);
 
@@ -211,6 +215,16 @@ struct json_t;
 bool http_json_read(struct weir__slice body, struct json_t **json, struct http_why *why);
 void http_json_forget(void);
 
+/* The members of an object as text: strings, whole numbers, true and false. Each is handed over,
+ * until one is refused. What it is given belongs to the JSON. */
+typedef bool http_member(void *arg, struct weir__slice name, struct weir__slice value,
+                         struct http_why *why);
+bool http_json_each(const struct json_t *object, http_member *member, void *arg,
+                    struct http_why *why);
+
+/* Whether the body is a form and no JSON. */
+bool http_has_form(const struct http_request *rq);
+
 /* Reads the members of an object. What the parameters borrow then belongs to the JSON. */
 bool http_params_json(struct http_params *params, const struct json_t *object,
                       struct http_why *why);
@@ -252,6 +266,8 @@ struct weir__slice http_client_key(const struct http_call *call);
 /* The address of the client that sent the request to a trusted proxy; empty: the connection's
  * own. */
 struct weir__slice http_client_behind(const struct http_call *call);
+/* True if the connection comes from a proxy whose header fields count. */
+bool http_peer_is_trusted(const struct http_call *call);
 
 /* ---- Handlers -------------------------------------------------------------------------------- */
 
@@ -263,6 +279,8 @@ void http_reset(const struct http_call *call);
 void http_batch(const struct http_call *call, const struct json_t *array);
 void http_auth(const struct http_call *call);
 void http_ext_authz(const struct http_call *call);
+void http_check(const struct http_call *call);
+void http_auth_rules(const struct http_call *call);
 void http_throttle(const struct http_call *call);
 void http_limits(const struct http_call *call);
 void http_limit(const struct http_call *call);

@@ -219,3 +219,24 @@ bool http_params_json(struct http_params *params, const struct json_t *object, s
     }
     return true;
 }
+
+bool http_json_each(const struct json_t *object, http_member *member, void *arg,
+                    struct http_why *why)
+{
+    if (!json_is_object(object))
+        return http_because(why, 400, "expected a JSON object");
+    for (void *i = json_object_iter((json_t *)object); i;
+         i = json_object_iter_next((json_t *)object, i)) {
+        const struct weir__slice name = weir__slice_of(json_object_iter_key(i));
+        const json_t *value = json_object_iter_value(i);
+        struct weir__slice text;
+
+        if (json_is_boolean(value))
+            text = weir__slice_of(json_is_true(value) ? "true" : "false");
+        else if (!http_json_key(&text, name, value, why))
+            return false;
+        if (!member(arg, name, text, why))
+            return false;
+    }
+    return true;
+}

@@ -29,6 +29,8 @@ static const struct route {
 } ROUTES[] = {
     {"/v1/take", false, OWN_PAGES, GET | POST, 0, ACCESS_TAKE, http_take},
     {"/v1/auth/", true, PROXIED_PAGES, ANY, 0, ACCESS_TAKE, http_auth},
+    {"/v1/auth", false, PROXIED_PAGES, ANY, 0, ACCESS_TAKE, http_auth_rules},
+    {"/v1/check", false, OWN_PAGES, POST, 0, ACCESS_TAKE, http_check},
     {"/v1/ext-authz/", true, PROXIED_PAGES, ANY, 0, ACCESS_TAKE, http_ext_authz},
     {"/throttle", false, OWN_PAGES, POST, 0, ACCESS_TAKE, http_throttle},
     {"/v1/peek", false, OWN_PAGES, GET | POST, 0, ACCESS_TAKE, http_peek},

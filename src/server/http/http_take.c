@@ -20,7 +20,7 @@ struct http_verb {
     void (*many)(const struct http_call *call, const json_t *array); /* or NULL */
 };
 
-static bool has_form(const struct http_request *rq)
+bool http_has_form(const struct http_request *rq)
 {
     const struct weir__slice body = weir__slice_trim(rq->body);
     struct weir__slice type = http_field_of(rq, "content-type");
@@ -48,7 +48,7 @@ static bool http_take_read_op(const struct http_call *call, struct http_params *
 static void http_run_op(const struct http_call *call, const struct http_verb *verb)
 {
     const bool has_body = call->rq->method == HTTP_POST_ && call->rq->body.len > 0;
-    const bool is_form = has_body && has_form(call->rq);
+    const bool is_form = has_body && http_has_form(call->rq);
     const struct weir__slice form = is_form ? call->rq->body : (struct weir__slice){NULL, 0};
     struct http_params params = {.may = verb->may, .use = verb->use};
     struct http_why why;

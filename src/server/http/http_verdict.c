@@ -33,15 +33,15 @@ static char *put_flag(char *at, const char *name, bool value)
 }
 
 /* The members that say who decided. A term's text needs no escapes. */
-static char *put_names(char *at, const struct limit *l, const struct weir_verdict *v)
+static char *put_names(char *at, const struct limit *l, int which, const struct weir_verdict *v)
 {
     const char *term;
     const size_t len = limit_term_text(l, v, &term);
 
     at = http_put_text(at, ",\"limit_name\":");
-    at = http_put_json(at, weir__slice_of(l->name));
+    at = l ? http_put_json(at, weir__slice_of(l->name)) : http_put_text(at, "null");
     at = http_put_text(at, ",\"which\":");
-    at = http_put_int(at, v->which < 0 ? -1 : v->term); /* a reservation's `which` is a request */
+    at = http_put_int(at, which);
     if (len > 0) {
         at = http_put_text(at, ",\"term\":\"");
         at = http_put(at, term, len);
@@ -53,7 +53,7 @@ static char *put_names(char *at, const struct limit *l, const struct weir_verdic
     return put_flag(at, ",\"overflow\":", v->overflow);
 }
 
-static char *put_members(char *at, const struct limit *l, const struct weir_verdict *v)
+char *http_put_members(char *at, const struct limit *l, int which, const struct weir_verdict *v)
 {
     if (v->allowed && v->reason == WEIR_OK) {
         at = http_put_text(at, "\"allowed\":true,\"reason\":\"OK\",\"limit\":");
@@ -74,7 +74,13 @@ static char *put_members(char *at, const struct limit *l, const struct weir_verd
     at = http_put_int(at, wire_ms(v->reset_after_ns));
     at = http_put_text(at, ",\"wait_ms\":");
     at = http_put_int(at, wire_ms(v->wait_ns));
-    return put_names(at, l, v);
+    return put_names(at, l, which, v);
+}
+
+/* A reservation's `which` is a request, so a take's is the term. */
+static char *put_members(char *at, const struct limit *l, const struct weir_verdict *v)
+{
+    return http_put_members(at, l, v->which < 0 ? -1 : v->term, v);
 }
 
 char *http_put_verdict(char *at, const struct limit *l, const struct weir_verdict *v)
@@ -174,7 +180,7 @@ void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
 {
     struct http_terms terms;
 
-    terms.known = limit_views(c, op, v, terms.view);
+    terms.known = op->limit && limit_views(c, op, v, terms.view);
     write_reply(c, op, status, v, &terms, "application/json", (struct weir__slice){body, len});
 }
 

@@ -213,12 +213,18 @@ void remote_queue_resume(struct worker *w, bool all)
 /* The operation as its reply function wants it: of several limits, the one that refused. */
 static struct limit_op remote_replied_op(const struct remote_request *a)
 {
-    const struct weir_verdict *v = &a->decision.verdict;
-    const int named = a->error ? -1 : v->which >= 0 ? v->which : v->shadow - 1;
     struct limit_op op = a->op;
+    int named;
 
-    if (a->verb == REMOTE_TAKE_ALL)
-        op.limit = named >= 0 && (size_t)named < a->all->n ? a->all->limit[named] : NULL;
+    if (a->verb != REMOTE_TAKE_ALL)
+        return op;
+    named = a->error ? -1 : batch_named(&a->op, a->all->n, &a->decision.verdict);
+    op.limit = NULL;
+    if (named >= 0) {
+        op.limit = a->all->limit[named];
+        op.key = (struct weir__slice){a->all->rq[named].key, a->all->rq[named].key_len};
+        op.cost = a->all->rq[named].cost;
+    }
     return op;
 }
 

@@ -1,9 +1,9 @@
 /* The RESP front: a table of commands, and what their handlers share.
  *
  * resp_serve.c has the table and the loop over a connection's bytes. The handlers are in
- * resp_take.c (decisions) and resp_limit.c (limits and the clock); what Redis's clients ask of any
- * server is in resp_redis.c, resp_client.c, resp_cluster.c, resp_command_docs.c, resp_info.c and
- * resp_multi.c.
+ * resp_take.c (decisions), resp_check.c (by rules) and resp_limit.c (limits and the clock); what
+ * Redis's clients ask of any server is in resp_redis.c, resp_client.c, resp_cluster.c,
+ * resp_command_docs.c, resp_info.c and resp_multi.c.
  */
 #ifndef WEIR_SERVER_RESP_RESP_FRONT_H
 #define WEIR_SERVER_RESP_RESP_FRONT_H
@@ -89,12 +89,20 @@ const char *resp_quoted(struct weir__slice word);
 
 /* False: replied that the key is too long. */
 bool resp_key_fits(struct conn *c, struct weir__slice key);
-/* The reply of CL.THROTTLE and of what is like it. */
-op_reply resp_reply_cl_throttle;
+/* The form of a reply (limit_op.shape). */
+enum resp_shape {
+    RESP_VERBOSE = 1 /* a map of names and values */
+};
+/* The reply of CL.THROTTLE and of what is like it; of WEIR.TAKEALL and of what is like it. */
+op_reply resp_reply_cl_throttle, resp_reply_take_all;
+/* The verdict by name. Without a limit (several that nothing refused) there is no name. The caller
+ * writes `more` pairs behind it. */
+void resp_reply_verdict(struct conn *c, const struct limit *l, int which,
+                        const struct weir_verdict *v, int more);
 
 resp_handler resp_run_increx, resp_run_gcra;
 resp_handler resp_run_cl_throttle, resp_run_throttle, resp_run_take, resp_run_peek, resp_run_refund,
-    resp_run_charge, resp_run_cancel, resp_run_reset_key, resp_run_take_all;
+    resp_run_charge, resp_run_cancel, resp_run_reset_key, resp_run_take_all, resp_run_check;
 resp_handler resp_run_limit, resp_run_reload, resp_run_clock;
 resp_handler resp_run_ping, resp_run_echo, resp_run_hello, resp_run_auth, resp_run_select,
     resp_run_reset, resp_run_quit, resp_run_ok, resp_run_role, resp_run_time, resp_run_dbsize,

@@ -6,11 +6,6 @@
 
 #define NAME_MOST 256 /* bytes of a reservation's name */
 
-/* The form of a reply (limit_op.shape). */
-enum resp_shape {
-    RESP_VERBOSE = 1 /* a map of names and values */
-};
-
 /* The head of an array of so many: as text, since it is the same in every reply. */
 #define ARRAY_OF_5 "*5\r\n"
 #define ARRAY_OF_6 "*6\r\n"
@@ -80,10 +75,9 @@ static char *write_pair_text(char *at, const char *name, const char *text, size_
     return text ? resp_bulk(at, text, len) : resp_null(at, resp3);
 }
 
-/* The verdict by name: a map of RESP3, pairs in an array of RESP2. Without a limit (a WEIR.TAKEALL
- * that nothing refused) there is no name. */
-static void resp_reply_verbose(struct conn *c, const struct limit *l, int which,
-                               const struct weir_verdict *v)
+/* A map of RESP3, pairs in an array of RESP2. */
+void resp_reply_verdict(struct conn *c, const struct limit *l, int which,
+                        const struct weir_verdict *v, int more)
 {
     enum { PAIRS = 12, NAMES_ROOM = 16 };
     const bool resp3 = conn_resp(c)->resp3;
@@ -92,7 +86,7 @@ static void resp_reply_verbose(struct conn *c, const struct limit *l, int which,
     char *at =
         out_room(c, RESP_INT_ROOM + PAIRS * (2 * RESP_INT_ROOM + NAMES_ROOM) + 64 + name_len + len);
 
-    at = resp_map(at, PAIRS, resp3);
+    at = resp_map(at, (size_t)(PAIRS + more), resp3);
     at = write_pair(at, "allowed", v->allowed);
     at = write_pair_text(at, "reason", reason, strlen(reason), resp3);
     at = write_pair(at, "limit", v->limit);
@@ -116,22 +110,22 @@ static void resp_reply_take(struct conn *c, const struct limit_op *op, int error
     else if (error)
         resp_reply_engine_error(c, error);
     else if (op->shape & RESP_VERBOSE)
-        resp_reply_verbose(c, op->limit, v->which < 0 ? -1 : v->term, v);
+        resp_reply_verdict(c, op->limit, v->which < 0 ? -1 : v->term, v, 0);
     else
         out_done(c, write_six(out_room(c, 7 * RESP_INT_ROOM), ARRAY_OF_6, v));
 }
 
-static void resp_reply_take_all(struct conn *c, const struct limit_op *op, int error,
-                                const struct weir_verdict *v)
+void resp_reply_take_all(struct conn *c, const struct limit_op *op, int error,
+                         const struct weir_verdict *v)
 {
     if (error == WEIR_EINVAL)
         resp_reply_error(c, "the limits have more than %d terms in all", WEIR_TERMS_MAX);
     else if (error == WEIR_ESTORE)
-        resp_reply_error(c, "the limits are in different stores: WEIR.TAKEALL needs them in one");
+        resp_reply_error(c, "the limits are in different stores: expected one for all of them");
     else if (error)
         resp_reply_engine_error(c, error);
     else if (op->shape & RESP_VERBOSE)
-        resp_reply_verbose(c, op->limit, v->which, v);
+        resp_reply_verdict(c, op->limit, v->which, v, 0);
     else
         out_done(c, resp_int(write_six(out_room(c, 8 * RESP_INT_ROOM), ARRAY_OF_7, v), v->which));
 }
