@@ -142,7 +142,7 @@ static void check_reply_free(struct check *k)
     const struct limit_op op = {.shape = k->shape, .cost = k->cost};
 
     batch_flush(k->conn);
-    batch_tally(k->conn->worker, NULL, 0, &v);
+    batch_tally_all(k->conn->worker, NULL, 0, 0, &v);
     k->reply(k->conn, &op, 0, &v);
 }
 

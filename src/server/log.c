@@ -264,7 +264,7 @@ void log_set_level(struct log *l, enum log_level least)
 
 uint64_t log_dropped(struct log *l)
 {
-    return atomic_load(&l->dropped);
+    return l ? atomic_load(&l->dropped) : 0;
 }
 
 /* ---- The writer ------------------------------------------------------------------------------ */

@@ -65,7 +65,8 @@ static struct server *server_make(void)
     (void)names_set(s->names, weir__slice_of("api"), "token-bucket 10/s burst=5", NULL, &why);
     (void)names_set(s->names, weir__slice_of("w"), "fixed-window 3/1m", NULL, &why);
     s->workers = calloc(1, sizeof s->workers[0]);
-    if (listeners_open(&s->listeners, &s->options) != 0 || worker_open(&s->workers[0], s, 0) != 0)
+    if (access_open(s) != 0 || listeners_open(&s->listeners, &s->options) != 0 ||
+        worker_open(&s->workers[0], s, 0) != 0)
         abort();
     return s;
 }
@@ -77,6 +78,7 @@ static void server_free(struct server *s)
     listeners_close(s->listeners);
     names_close(s->names);
     tallies_close(s->tallies);
+    access_close(s);
     peers_close(s->peers);
     stores_close(&s->stores);
     free(s);

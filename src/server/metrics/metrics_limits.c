@@ -118,8 +118,8 @@ static void put_errors(struct metrics_text *t, const struct tallies *tallies, un
         metrics_sample(t, "weir_decision_errors_total", limit, n.errors);
 }
 
-static void put_number(struct metrics_text *t, const struct limit_entry *h, const char *label,
-                       size_t number)
+static void put_limit_number(struct metrics_text *t, const struct limit_entry *h, const char *label,
+                             size_t number)
 {
     struct weir_policy_stats stats;
     uint64_t n;
@@ -170,7 +170,7 @@ static void put_limit(const struct metrics_limits *m, struct metrics_text *t,
     else if (m->family == ERRORS)
         put_errors(t, tallies, h->tally, label);
     else
-        put_number(t, h, label, m->family - NUMBERS_FROM);
+        put_limit_number(t, h, label, m->family - NUMBERS_FROM);
 }
 
 bool metrics_limits_step(struct metrics_limits *m, struct metrics_text *t)

@@ -36,7 +36,7 @@ static uint64_t refused_in_all(const struct tally *n, enum weir_reason *most)
     return sum;
 }
 
-static const char *words_of(enum weir_reason why)
+static const char *refusal_words(enum weir_reason why)
 {
     switch (why) {
     case WEIR_OPEN: return ": a breaker is open";
@@ -67,7 +67,8 @@ static bool refusals_check_limit(struct server *s, struct limit_entry *h, int64_
         if (h->refusals.refuses)
             return false;
         h->refusals.refuses = true;
-        log_print(s->log, "limit %s: refuses (%s)%s", name, weir_reason_name(most), words_of(most));
+        log_print(s->log, "limit %s: refuses (%s)%s", name, weir_reason_name(most),
+                  refusal_words(most));
         return true;
     }
     if (!h->refusals.refuses || !is_quiet(h->refusals.at_ns, now_ns))

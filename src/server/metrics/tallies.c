@@ -125,8 +125,8 @@ void tallies_sum(const struct tallies *t, unsigned slot, struct tally *sum)
 {
     *sum = (struct tally){.errors = 0};
     for (int i = 0; i < t->workers; i++) {
-        struct tally_chunk *c = atomic_load_explicit(&t->sheet[i].chunk[slot / TALLY_CHUNK],
-                                                     memory_order_acquire);
+        struct tally_chunk *c =
+            atomic_load_explicit(&t->sheet[i].chunk[slot / TALLY_CHUNK], memory_order_acquire);
 
         if (!c)
             continue;
