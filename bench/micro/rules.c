@@ -1,9 +1,9 @@
 /* A match by rules: 10, 1,000 and 100,000 of them, and a look at every rule beside it.
  *
  * A third of the rules has an exact path, a third a prefix, a third a network; one has none of
- * them. Each request has a path, a method and an address, is brought into the form that rules compare, is
- * matched, and its keys are made. The seconds before that are for building and for what could come
- * together. Prints a line for each number of rules; it is its own report. */
+ * them. Each request has a path, a method and an address, is brought into the form that rules
+ * compare, is matched, and its keys are made. The seconds before that are for building and for what
+ * could come together. Prints a line for each number of rules; it is its own report. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

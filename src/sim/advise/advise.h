@@ -1,9 +1,9 @@
 /* Which limit fits a log: what `weir advise` does. docs/reference/advise.md has the report.
  *
  * The log is read once into a spool. On its first three quarters the envelopes of all clients are
- * computed, and for each rate the smallest burst at which no more than the given share of clients is
- * ever refused: these limits are the frontier. What each refuses is decided by the engine, on the
- * part that was seen and then, from the beginning, on the last quarter, which was not.
+ * computed, and for each rate the smallest burst at which no more than the given share of clients
+ * is ever refused: these limits are the frontier. What each refuses is decided by the engine, on
+ * the part that was seen and then, from the beginning, on the last quarter, which was not.
  */
 #ifndef WEIR_SIM_ADVISE_ADVISE_H
 #define WEIR_SIM_ADVISE_ADVISE_H

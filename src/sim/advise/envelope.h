@@ -6,9 +6,9 @@
  * and its highest value is the burst.
  *
  * Invariants:
- *   (1) A rate stays a pair. The level is in units of 1/period of an event (both divided by what they
- *       have in common): it falls by count for each nanosecond, and rises by cost x period. Nothing
- *       is rounded until the burst is asked for, which is then rounded up.
+ *   (1) A rate stays a pair. The level is in units of 1/period of an event (both divided by what
+ *       they have in common): it falls by count for each nanosecond, and rises by cost x period.
+ *       Nothing is rounded until the burst is asked for, which is then rounded up.
  *   (2) A bucket of burst b passes a request if the level after it is at most b x period: it is the
  *       same sum. So a client is refused at burst b if and only if its burst is larger than b.
  *   (3) A level beyond 2^63 stops there, and its burst is ENVELOPE_MORE: no limit has a bucket that
