@@ -17,6 +17,7 @@
 #define WEIR_ENGINE_POLICY_ANONYMOUS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <weir.h>
 
@@ -42,5 +43,12 @@ int weir__untouched_peek(struct weir *w, const struct weir_limit *limit,
                          const struct weir_request *rq, struct weir_verdict *v);
 /* The size of a key's states, all terms of the limit together. */
 size_t weir__limit_state_bytes(const struct weir_limit *limit);
+
+/* The bytes of a limit up to its last term. A limit that is kept in memory of this size, as the
+ * daemon does, must not be copied as a whole struct. */
+static inline size_t weir__limit_bytes(const struct weir_limit *limit)
+{
+    return offsetof(struct weir_limit, term) + (size_t)limit->n * sizeof limit->term[0];
+}
 
 #endif

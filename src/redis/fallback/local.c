@@ -247,7 +247,7 @@ static int enforce_locked(struct weir__local *l, struct weir__local_limit *x,
     if (pair.backlog)
         atomic_store(&x->backlog, pair.backlog);
     local_limit_publish(x, whole, down);
-    x->whole = *whole;
+    memmove(&x->whole, whole, weir__limit_bytes(whole)); /* it may be x->whole itself */
     return 0;
 }
 

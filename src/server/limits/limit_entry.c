@@ -8,18 +8,13 @@
 
 #include "server/internal.h"
 
-static size_t parsed_bytes(const struct weir_limit *parsed)
-{
-    return offsetof(struct weir_limit, term) + (size_t)parsed->n * sizeof parsed->term[0];
-}
-
 bool limit_entry_change(struct limit_entry *h, const struct weir_limit *parsed)
 {
-    struct weir_limit *own = malloc(parsed_bytes(parsed));
+    struct weir_limit *own = malloc(weir__limit_bytes(parsed));
 
     if (!own)
         return false;
-    memcpy(own, parsed, parsed_bytes(parsed));
+    memcpy(own, parsed, weir__limit_bytes(parsed));
     free((void *)h->limit.parsed);
     h->limit.parsed = own;
     return true;
@@ -44,7 +39,7 @@ struct limit_entry *limit_entry_make(struct weir__slice name, const struct weir_
 
 size_t limit_entry_bytes(const struct limit_entry *h)
 {
-    return sizeof *h + strlen(h->name) + 1 + parsed_bytes(h->limit.parsed) + 2 * MEMORY_PIECE;
+    return sizeof *h + strlen(h->name) + 1 + weir__limit_bytes(h->limit.parsed) + 2 * MEMORY_PIECE;
 }
 
 void limit_entry_release(struct limit_entry *h)
