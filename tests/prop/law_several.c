@@ -94,7 +94,7 @@ static void check_retry(struct several *x, const struct weir_verdict *v, int64_t
     struct weir_verdict later;
     const int64_t at = x->all->now_ns + v->retry_after_ns;
 
-    if (v->retry_after_ns < 0)
+    if (v->retry_after_ns < 0 || at > PROP_FOREVER_NS) /* no clock shows a later time */
         return;
     ask_all(x, at, cost, patience_ns, true);
     weir__decide_peek(x->part, x->n, &later);

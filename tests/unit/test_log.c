@@ -362,18 +362,15 @@ static void a_timeline_loses_nothing_when_it_grows(void **state)
     assert_int_equal(t.first * t.row_ns, 5 * S); /* rows begin at whole multiples */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_are_read_exactly_or_refused),
-        cmocka_unit_test(lines_become_events),
-        cmocka_unit_test(mistakes_are_named),
-        cmocka_unit_test(lines_are_sorted_within_the_window),
-        cmocka_unit_test(a_line_that_is_too_late_counts_when_the_clock_is),
-        cmocka_unit_test(equal_times_keep_their_order),
-        cmocka_unit_test(a_window_knows_the_most_of_any_period),
-        cmocka_unit_test(a_timeline_loses_nothing_when_it_grows),
-    };
+static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(times_are_read_exactly_or_refused),
+    cmocka_unit_test(lines_become_events),
+    cmocka_unit_test(mistakes_are_named),
+    cmocka_unit_test(lines_are_sorted_within_the_window),
+    cmocka_unit_test(a_line_that_is_too_late_counts_when_the_clock_is),
+    cmocka_unit_test(equal_times_keep_their_order),
+    cmocka_unit_test(a_window_knows_the_most_of_any_period),
+    cmocka_unit_test(a_timeline_loses_nothing_when_it_grows),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN("log", TESTS)
