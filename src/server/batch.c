@@ -27,6 +27,14 @@ static void tally_shadow(struct worker *w, const struct limit *l)
     limit_count_shadow(l);
 }
 
+/* Counts what a limit answered. */
+static void tally_limit(struct worker *w, const struct limit *l, const struct weir_verdict *v)
+{
+    tally_verdict(w->tally, tally_slot_of(l), v);
+    if (!v->allowed || v->shadow > 0)
+        limit_note_refusal(l, v);
+}
+
 /* A decision of one limit, or of several that granted (NULL). */
 static void tally_totals(struct worker *w, const struct limit *l, int error,
                          const struct weir_verdict *v)
@@ -45,7 +53,7 @@ void batch_tally(struct worker *w, const struct limit *l, int error, const struc
     if (error)
         tally_error(w->tally, tally_slot_of(l));
     else
-        tally_verdict(w->tally, tally_slot_of(l), v);
+        tally_limit(w, l, v);
 }
 
 void batch_tally_all(struct worker *w, const struct limit *const *l, size_t n, int error,
@@ -59,7 +67,7 @@ void batch_tally_all(struct worker *w, const struct limit *const *l, size_t n, i
         if (error)
             tally_error(w->tally, tally_slot_of(l[i]));
         else if ((int)i == named)
-            tally_verdict(w->tally, tally_slot_of(l[i]), v);
+            tally_limit(w, l[i], v);
         else if (v->allowed)
             tally_verdict(w->tally, tally_slot_of(l[i]), &granted);
     }
@@ -124,7 +132,7 @@ void batch_flush(struct conn *c)
     }
     for (size_t i = 0; i < n; i++) {
         allowed += b->verdict[i].allowed;
-        tally_verdict(c->worker->tally, tally_slot_of(b->op[i].limit), &b->verdict[i]);
+        tally_limit(c->worker, b->op[i].limit, &b->verdict[i]);
         if (b->verdict[i].shadow > 0)
             tally_shadow(c->worker, b->op[i].limit);
         b->op[i].reply(c, &b->op[i], 0, &b->verdict[i]);

@@ -311,14 +311,15 @@ struct limit_entry {
         uint64_t evicted, refusals; /* as they were at that time */
         int64_t at_ns;              /* -1: never */
     } full_log;                     /* the first worker's: when the log last reported it (room.c) */
-    struct {
-        uint64_t seen;       /* refusals so far */
-        uint64_t first;      /* refusals before this time */
-        int64_t at_ns;       /* when there was last a new one */
-        bool refuses;        /* the log says so */
-    } refusals;              /* the first worker's (refusals.c) */
-    struct tallies *tallies; /* where its slot came from; NULL: it shares one */
-    unsigned tally;          /* its slot */
+    struct refusals {
+        _Atomic uint32_t last; /* all workers': the latest one (limit_note_refusal) */
+        uint64_t seen;         /* so far */
+        uint64_t first;        /* before this time */
+        int64_t at_ns;         /* when there was last a new one */
+        bool logged;           /* the log says that they began */
+    } refused, shadowed;       /* the first worker's, but for `last` (refusals.c) */
+    struct tallies *tallies;   /* where its slot came from; NULL: it shares one */
+    unsigned tally;            /* its slot */
     char name[];
 };
 

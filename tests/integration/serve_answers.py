@@ -423,6 +423,11 @@ def problems_are_detailed():
                    "application/problem+json" if wanted else "application/json")
             check(f"429 and Retry-After: {accept}", answer.status == 429 and
                   answer.headers["retry-after"] == "60", answer)
+        two = b"POST /v1/take?limit=win&key=k HTTP/1.1\r\nHost: localhost\r\nAccept: text/html, " \
+              b"application/json;q=0.5\r\nACCEPT: application/problem+json\r\n\r\n"
+        c.send_bytes(two)
+        expect("two fields are one list", c.read().headers["content-type"],
+               "application/problem+json")
         body = told(take(c, "win", headers=PROBLEM))
         expect("429", [body[name] for name in ("type", "status", "violated-policies", "reason",
                                                "retry_after_ms", "term")],

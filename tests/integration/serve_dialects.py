@@ -60,6 +60,8 @@ def increx_in_other_forms_is_an_error():
                 (["UBOUND", 5, "PXAT", 99, "ENX"], "'PXAT'"),
                 (["UBOUND", 5, "PERSIST"], "'PERSIST'"),
                 (["UBOUND", 5, "EX", 1, "PX", 1, "ENX"], "'PX'"),
+                (["UBOUND", 5, "EX", 1, "ENX", "UBOUND", 9], "'UBOUND' is given twice"),
+                (["BYINT", 0, "byint", 2, "UBOUND", 5, "EX", 1, "ENX"], "'byint' is given twice"),
                 (["UBOUND", 5, "EX"], "'EX'"), (["UBOUND"], "'UBOUND'")):
             got = c.ask("INCREX", "k", *words)
             check(f"INCREX {words}", isinstance(got, Error) and told in str(got)

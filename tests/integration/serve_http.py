@@ -376,6 +376,9 @@ def throttlecrab_clients_are_served():
              {"allowed": False, "limit": 2, "remaining": 1, "reset_after": 60, "retry_after": 60})
         with daemon.resp() as r:
             expect("its keys are THROTTLE's", r.ask("THROTTLE", "k", 2, 1, 60), [1, 2, 0, 120, 0])
+            expect("a key may be a number",
+                   told(c.ask("POST", "/throttle", json.dumps(ask | {"key": 7})))["remaining"], 1)
+            expect("that is the key of its digits", r.ask("THROTTLE", "7", 2, 1, 60)[2], 0)
         for name, bad in (("no key", {"max_burst": 2, "count_per_period": 1, "period": 60}),
                           ("a burst of 0", ask | {"max_burst": 0}),
                           ("a count of 0", ask | {"count_per_period": 0}),
@@ -383,7 +386,7 @@ def throttlecrab_clients_are_served():
                           ("a quantity below 0", ask | {"quantity": -1}),
                           ("a text for a number", ask | {"period": "60"}),
                           ("a fraction", ask | {"max_burst": 1.5}), ("a list", [ask]),
-                          ("a key that is a number", ask | {"key": 7}),
+                          ("a key that is a fraction", ask | {"key": 7.5}),
                           ("a burst past 64 bits", ask | {"max_burst": 10**30})):
             says(f"refused: {name}", c.ask("POST", "/throttle", json.dumps(bad)), 400)
         for member, value, part in (("max_burst", 0, "from 1 to 1000000000000"),

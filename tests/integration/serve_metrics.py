@@ -164,11 +164,37 @@ def the_log_says_that_a_limit_begins_to_refuse():
 
         for _ in range(5):
             c.ask("WEIR.TAKE", "api", "alice")
-        check("it begins", told("limit api: refuses (LIMITED)"))
+        check("it begins", told("limit api: refuses (LIMITED) by token-bucket 2/m"))
         c.ask("WEIR.CLOCK", "ADVANCE", "61s")
         check("it ends",
               told("limit api: has refused nothing for a minute; before that it refused 3"))
         expect("each is said once", sum("limit api: refuses" in m for m in daemon.messages()), 1)
+
+
+def the_log_names_the_term():
+    limits = ("--limit", "both=token-bucket 9/s + fixed-window 2/1h", "--limit", "two=9/m",
+              "--limit", "dry=9/m + fixed-window 1/1h shadow")
+    with Daemon(*limits) as daemon, daemon.resp() as c, daemon.http() as h:
+        def told(line):
+            return check(line, until(lambda: line in daemon.messages()), daemon.messages())
+
+        c.ask("WEIR.TAKE", "both", "k", 2)
+        c.ask("WEIR.TAKEALL", 2, "two", "k", 1, "both", "k", 1)
+        told("limit both: refuses (LIMITED) by fixed-window 2/h")
+        expect("no other of the request", [m for m in daemon.messages() if "limit two: r" in m
+                                           and "room" not in m], [])
+        c.ask("WEIR.TAKE", "two", "k", 10)
+        told("limit two: refuses (TOO_BIG) by token-bucket 9/m")
+        c.ask("WEIR.TAKE", "dry", "k")
+        c.ask("WEIR.PEEK", "dry", "k")
+        h.ask("POST", "/v1/take", '[{"limit":"dry","key":"k"},{"limit":"dry","key":"k"}]')
+        told("limit dry: would refuse (LIMITED) by fixed-window 1/h shadow")
+        c.ask("WEIR.CLOCK", "ADVANCE", "61s")
+        told("limit dry: would have refused nothing for a minute; before that it would have "
+             "refused 2")
+        expect("a shadow refuses nothing", [m for m in daemon.messages() if "dry: ref" in m], [])
+        c.ask("WEIR.TAKE", "both", "k", 10)
+        told("limit both: refuses (TOO_BIG) by token-bucket 9/s")
 
 
 def alerts_and_dashboard_name_what_is_there():
@@ -200,4 +226,5 @@ if __name__ == "__main__":
         decisions_are_counted_by_limit_verdict_and_reason, a_changed_limit_goes_on_counting,
         requests_are_timed, thousands_of_limits_come_in_steps, readiness_says_why,
         a_store_that_is_down_is_told, the_log_says_that_a_limit_begins_to_refuse,
+        the_log_names_the_term,
         alerts_and_dashboard_name_what_is_there, pages_describe_every_family]))

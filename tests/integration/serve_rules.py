@@ -104,6 +104,18 @@ def by_http():
                [False, "login", 0, "token-bucket 2/m", "login"])
         check("when to come back", got[2].headers.get("retry-after") == "30"
               and '"login"' in got[2].headers["ratelimit"], got[2])
+        got = h.ask("POST", "/v1/check", json.dumps(body), {"Accept": "application/problem+json"})
+        told = json.loads(got.body)
+        expect("a problem", (got.headers["content-type"], [told[n] for n in (
+            "status", "violated-policies", "allowed", "limit_name", "rule", "rules")]),
+               ("application/problem+json", [429, ["login"], False, "login", "login",
+                                             ["login", "default"]]))
+        check("its type", told["type"].endswith("#quota-exceeded"), told)
+        got = h.ask("POST", "/v1/check", json.dumps(body | {"cost": 6}),
+                    {"Accept": "application/problem+json"})
+        expect("what never fits", (got.status, json.loads(got.body)["type"],
+                                   json.loads(got.body)["reason"]),
+               (422, "about:blank", "TOO_BIG"))
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         got = h.ask("POST", "/v1/check", "path=%2Fx&ip=192.0.2.9&cost=2", form)
         expect("a form", (got.status, json.loads(got.body)["remaining"],

@@ -47,18 +47,29 @@ static int weight_of(struct weir__slice parameters)
     return 1000;
 }
 
-bool http_prefers_problem(struct weir__slice accept)
-{
-    int problem = 0, json = 0;
+struct weights {
+    int problem, json;
+};
 
+static void read_accept(struct weir__slice accept, struct weights *w)
+{
     while (accept.len > 0) {
         struct weir__slice item = next_piece(&accept, ',');
         const struct weir__slice type = next_piece(&item, ';');
 
         if (http_is(type, "application/problem+json"))
-            problem = weight_of(item);
+            w->problem = weight_of(item);
         else if (http_is(type, "application/json"))
-            json = weight_of(item);
+            w->json = weight_of(item);
     }
-    return problem > 0 && problem >= json;
+}
+
+bool http_prefers_problem(const struct http_request *rq)
+{
+    struct weights w = {0, 0};
+
+    for (size_t i = 0; i < rq->fields; i++) /* several fields are one list */
+        if (http_is(rq->field[i].name, "accept"))
+            read_accept(rq->field[i].value, &w);
+    return w.problem > 0 && w.problem >= w.json;
 }

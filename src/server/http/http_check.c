@@ -18,6 +18,7 @@
  * is refused. A request whose path is not known is refused too: no rule about a path would match
  * it, and a mistake in a proxy's configuration would open every door.
  */
+#include <assert.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -26,7 +27,8 @@
 
 /* ---- Replies --------------------------------------------------------------------------------- */
 
-#define BODY_ROOM (1024 + 6 * WEIR_NAME_MAX + LIMIT_TERM_MOST + (RULES_APPLIED + 1) * 6 * 64)
+static_assert((RULES_APPLIED + 1) * (6 * RULES_NAME_MOST + 3) + 32 <= HTTP_MORE_ROOM,
+              "the names of all rules, escaped, and of the one that refused");
 
 static char *put_rules(char *at, const struct limit_op *op, const struct weir_verdict *v)
 {
@@ -46,22 +48,6 @@ static char *put_rules(char *at, const struct limit_op *op, const struct weir_ve
         before = name;
     }
     return http_put_text(at, "]");
-}
-
-static void http_write_check(struct conn *c, const struct limit_op *op, int status,
-                             const struct weir_verdict *v)
-{
-    char body[BODY_ROOM], *at = body;
-
-    if (status == 204) {
-        http_reply_fields(c, op, status, v, NULL, 0);
-        return;
-    }
-    *at++ = '{';
-    at = http_put_members(at, op->limit, v->which, v);
-    at = put_rules(at, op, v);
-    at = http_put_text(at, "}\n");
-    http_reply_fields(c, op, status, v, body, (size_t)(at - body));
 }
 
 /* A limit that clients have changed since the file was read may not fit with the others. */
@@ -85,18 +71,18 @@ static void http_reply_check(struct conn *c, const struct limit_op *op, int erro
                              const struct weir_verdict *v)
 {
     if (!check_failed(c, op, error))
-        http_write_check(c, op, v->allowed ? 200 : http_refused(v), v);
+        http_reply_verdict_of_all(c, op, v->allowed ? 200 : http_refused(v), v, put_rules);
 }
 
 static void http_reply_auth_rules(struct conn *c, const struct limit_op *op, int error,
                                   const struct weir_verdict *v)
 {
     if (!check_failed(c, op, error))
-        http_write_check(c, op,
-                         v->allowed                  ? 204
-                         : op->shape & HTTP_DENY_403 ? 403
-                                                     : http_denied(v),
-                         v);
+        http_reply_verdict_of_all(c, op,
+                                  v->allowed                  ? 204
+                                  : op->shape & HTTP_DENY_403 ? 403
+                                                              : http_denied(v),
+                                  v, put_rules);
 }
 
 /* ---- /v1/check ------------------------------------------------------------------------------- */

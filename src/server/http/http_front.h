@@ -152,13 +152,16 @@ char *http_put_policy_name(char *at, const struct limit *l, int term);
 /* Writes the verdict as JSON: at most so many bytes. */
 size_t http_verdict_room(const struct limit *l, const struct weir_verdict *v);
 char *http_put_verdict(char *at, const struct limit *l, const struct weir_verdict *v);
-/* The same without braces. Without a limit its name is null. */
-char *http_put_members(char *at, const struct limit *l, int which, const struct weir_verdict *v);
 /* Writes the whole reply with the given status; 204 has no body. */
 void http_reply_verdict(struct conn *c, const struct limit_op *op, int status,
                         const struct weir_verdict *v);
-/* The same with a body of its own in JSON, NULL for none. The operation may have no limit: several
- * were taken from. */
+/* The same for a decision about several limits: `which` is the index of one, the operation may have
+ * no limit, and `more` writes members behind those of the verdict, at most HTTP_MORE_ROOM bytes. */
+#define HTTP_MORE_ROOM 8192
+typedef char *http_put_more(char *at, const struct limit_op *op, const struct weir_verdict *v);
+void http_reply_verdict_of_all(struct conn *c, const struct limit_op *op, int status,
+                               const struct weir_verdict *v, http_put_more *more);
+/* The same as http_reply_verdict with a body of its own in JSON. */
 void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
                        const struct weir_verdict *v, const char *body, size_t len);
 
@@ -214,6 +217,10 @@ struct json_t;
  * in any case. */
 bool http_json_read(struct weir__slice body, struct json_t **json, struct http_why *why);
 void http_json_forget(void);
+/* A key, or another text. User ids are numbers: a whole number is the key of its digits, which are
+ * valid as long as the JSON. */
+bool http_json_key(struct weir__slice *to, struct weir__slice name, const struct json_t *value,
+                   struct http_why *why);
 
 /* The members of an object as text: strings, whole numbers, true and false. Each is handed over,
  * until one is refused. What it is given belongs to the JSON. */
@@ -236,8 +243,8 @@ extern const size_t HTTP_OPENAPI_LEN;
 
 /* ---- Problem details ------------------------------------------------------------------------- */
 
-/* True if the value of Accept names application/problem+json, and application/json not before. */
-bool http_prefers_problem(struct weir__slice accept);
+/* True if Accept names application/problem+json, with no less weight than application/json. */
+bool http_prefers_problem(const struct http_request *rq);
 
 /* ---- Browsers -------------------------------------------------------------------------------- */
 

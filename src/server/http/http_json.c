@@ -166,9 +166,8 @@ static bool http_json_bytes(struct weir__slice *to, struct weir__slice name, con
     return true;
 }
 
-/* User ids are numbers: a whole number is the key of its digits. */
-static bool http_json_key(struct weir__slice *to, struct weir__slice name, const json_t *value,
-                          struct http_why *why)
+bool http_json_key(struct weir__slice *to, struct weir__slice name, const json_t *value,
+                   struct http_why *why)
 {
     char *digits;
 

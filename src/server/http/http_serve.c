@@ -212,7 +212,7 @@ static uint32_t http_shape_of(const struct http_request *rq)
         shape |= HTTP_CLOSES;
     else if (rq->http_1_0)
         shape |= HTTP_KEEP_ALIVE;
-    if (http_prefers_problem(http_field_of(rq, "accept")))
+    if (http_prefers_problem(rq))
         shape |= HTTP_PROBLEM;
     return shape;
 }

@@ -93,10 +93,8 @@ static bool throttle_read_members(struct throttle_params *t, json_t *object, str
         if (strcmp(name, "key") != 0) {
             if (!throttle_read_number(t, name, value, why))
                 return false;
-        } else if (!json_is_string(value)) {
-            return http_because(why, 400, "'key' must be a string");
-        } else {
-            t->key = (struct weir__slice){json_string_value(value), json_string_length(value)};
+        } else if (!http_json_key(&t->key, weir__slice_of(name), value, why)) {
+            return false;
         }
     }
     if (!t->key.at)

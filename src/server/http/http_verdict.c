@@ -53,7 +53,7 @@ static char *put_names(char *at, const struct limit *l, int which, const struct 
     return put_flag(at, ",\"overflow\":", v->overflow);
 }
 
-char *http_put_members(char *at, const struct limit *l, int which, const struct weir_verdict *v)
+static char *put_members(char *at, const struct limit *l, int which, const struct weir_verdict *v)
 {
     if (v->allowed && v->reason == WEIR_OK) {
         at = http_put_text(at, "\"allowed\":true,\"reason\":\"OK\",\"limit\":");
@@ -78,15 +78,15 @@ char *http_put_members(char *at, const struct limit *l, int which, const struct 
 }
 
 /* A reservation's `which` is a request, so a take's is the term. */
-static char *put_members(char *at, const struct limit *l, const struct weir_verdict *v)
+static int which_term(const struct weir_verdict *v)
 {
-    return http_put_members(at, l, v->which < 0 ? -1 : v->term, v);
+    return v->which < 0 ? -1 : v->term;
 }
 
 char *http_put_verdict(char *at, const struct limit *l, const struct weir_verdict *v)
 {
     *at++ = '{';
-    at = put_members(at, l, v);
+    at = put_members(at, l, which_term(v), v);
     *at++ = '}';
     return at;
 }
@@ -118,7 +118,7 @@ static char *put_violated(char *at, const struct limit_op *op, const struct weir
     const char *before = "";
 
     at = http_put_text(at, ",\"violated-policies\":[");
-    for (int i = 0; i < op->limit->parsed->n; i++) {
+    for (int i = 0; op->limit && i < op->limit->parsed->n; i++) {
         const bool first = v->which >= 0 && v->term == i;
         const bool lacks = terms->known && op->patience_ns <= 0 &&
                            !op->limit->parsed->term[i].shadow &&
@@ -133,6 +133,7 @@ static char *put_violated(char *at, const struct limit_op *op, const struct weir
     return http_put_text(at, "]");
 }
 
+/* The members of a problem, before those of the verdict. */
 static char *put_problem(char *at, const struct limit_op *op, int status,
                          const struct weir_verdict *v, const struct http_terms *terms)
 {
@@ -145,11 +146,7 @@ static char *put_problem(char *at, const struct limit_op *op, int status,
                           : v->retry_after_ns < 0
                               ? ",\"detail\":\"the cost can never fit: waiting does not help\""
                               : ",\"detail\":\"try again after retry_after_ms\"");
-    at = put_violated(at, op, v, terms);
-    *at++ = ',';
-    at = put_members(at, op->limit, v);
-    *at++ = '}';
-    return at;
+    return http_put_text(put_violated(at, op, v, terms), ",");
 }
 
 /* ---- Whole replies --------------------------------------------------------------------------- */
@@ -180,26 +177,40 @@ void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
 {
     struct http_terms terms;
 
-    terms.known = op->limit && limit_views(c, op, v, terms.view);
+    terms.known = limit_views(c, op, v, terms.view);
     write_reply(c, op, status, v, &terms, "application/json", (struct weir__slice){body, len});
+}
+
+/* `which`, and what `more` adds if it is not NULL, are the caller's. */
+static void reply_verdict(struct conn *c, const struct limit_op *op, int status,
+                          const struct weir_verdict *v, int which, http_put_more *more)
+{
+    const bool problem = op->shape & HTTP_PROBLEM && status >= 400;
+    char body[VERDICT_ROOM + 6 * WEIR_NAME_MAX + LIMIT_TERM_MOST + PROBLEM_ROOM +
+              WEIR_TERMS_MAX * (WEIR_NAME_MAX + 8) + HTTP_MORE_ROOM];
+    struct http_terms terms;
+    char *end;
+
+    terms.known = op->limit && limit_views(c, op, v, terms.view);
+    if (status == 204) {
+        write_reply(c, op, status, v, &terms, "", (struct weir__slice){NULL, 0});
+        return;
+    }
+    end = problem ? put_problem(body, op, status, v, &terms) : http_put_text(body, "{");
+    end = put_members(end, op->limit, which, v);
+    end = http_put_text(more ? more(end, op, v) : end, "}\n");
+    write_reply(c, op, status, v, &terms, problem ? "application/problem+json" : "application/json",
+                (struct weir__slice){body, (size_t)(end - body)});
 }
 
 void http_reply_verdict(struct conn *c, const struct limit_op *op, int status,
                         const struct weir_verdict *v)
 {
-    const bool problem = op->shape & HTTP_PROBLEM && status >= 400;
-    char body[VERDICT_ROOM + 6 * WEIR_NAME_MAX + LIMIT_TERM_MOST + PROBLEM_ROOM +
-              WEIR_TERMS_MAX * (WEIR_NAME_MAX + 8)];
-    struct http_terms terms;
-    char *end;
+    reply_verdict(c, op, status, v, which_term(v), NULL);
+}
 
-    terms.known = limit_views(c, op, v, terms.view);
-    if (status == 204) {
-        write_reply(c, op, status, v, &terms, "", (struct weir__slice){NULL, 0});
-        return;
-    }
-    end = problem ? put_problem(body, op, status, v, &terms) : http_put_verdict(body, op->limit, v);
-    *end++ = '\n';
-    write_reply(c, op, status, v, &terms, problem ? "application/problem+json" : "application/json",
-                (struct weir__slice){body, (size_t)(end - body)});
+void http_reply_verdict_of_all(struct conn *c, const struct limit_op *op, int status,
+                               const struct weir_verdict *v, http_put_more *more)
+{
+    reply_verdict(c, op, status, v, v->which, more);
 }

@@ -310,6 +310,18 @@ void limit_count_shadow(const struct limit *l)
         (void)atomic_fetch_add_explicit(&h->shadow_denied, 1, memory_order_relaxed);
 }
 
+void limit_note_refusal(const struct limit *l, const struct weir_verdict *v)
+{
+    struct limit_entry *h = (struct limit_entry *)l;
+    struct refusals *r = v->allowed ? &h->shadowed : &h->refused;
+    const uint32_t term = v->which < 0 && v->shadow == 0 ? 0 : 1 + (uint32_t)v->term;
+    const uint32_t last = (uint32_t)v->reason << LIMIT_NOTED_REASON | term;
+
+    /* Written only if it is another one: all workers share the line. */
+    if (atomic_load_explicit(&r->last, memory_order_relaxed) != last)
+        atomic_store_explicit(&r->last, last, memory_order_relaxed);
+}
+
 size_t limit_term_text(const struct limit *l, const struct weir_verdict *v, const char **text)
 {
     static _Thread_local struct weir_limit one = {.n = 1}; /* too large for a stack */

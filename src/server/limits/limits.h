@@ -69,6 +69,9 @@ void limit_throttle_cache(struct conn *c, struct weir__slice said, int64_t more,
 
 /* Counts a grant that a shadow of the limit would have refused. */
 void limit_count_shadow(const struct limit *l);
+/* A refusal, or a grant that a shadow would have refused: why, and by which term, for the log. */
+void limit_note_refusal(const struct limit *l, const struct weir_verdict *v);
+#define LIMIT_NOTED_REASON 16 /* bits of the term before it: 1 + its index, 0 if there is none */
 
 /* The canonical text of the term that refused, or of the shadow that would have: its length, and
  * *text valid until the next call in this thread. 0: there is none. */

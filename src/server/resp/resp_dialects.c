@@ -42,9 +42,17 @@ static void resp_reply_increx(struct conn *c, const struct limit_op *op, int err
 }
 
 struct increx {
-    int64_t by, most, ms; /* 0: not given, but for `by` */
+    int64_t by, most, ms; /* -1, 0, 0: not given */
     bool enx;
 };
+
+/* Redis calls a repeated option a syntax error, and one of the two was meant. */
+static bool increx_is_new(struct conn *c, struct weir__slice word, bool given)
+{
+    if (given)
+        resp_reply_error(c, "%s is given twice: " INCREX_OTHER, resp_quoted(word));
+    return !given;
+}
 
 /* One option, from word i on: how many words it has, or 0 after an error. */
 static size_t read_increx_option(struct conn *c, struct resp_words w, size_t i, struct increx *x)
@@ -58,9 +66,11 @@ static size_t read_increx_option(struct conn *c, struct resp_words w, size_t i, 
         return 1;
     }
     if (value && resp_word_is(word, "BYINT"))
-        read = resp_word_int(c, w.word[i + 1], "increment", 0, WEIR_COUNT_MAX, &x->by);
+        read = increx_is_new(c, word, x->by >= 0) &&
+               resp_word_int(c, w.word[i + 1], "increment", 0, WEIR_COUNT_MAX, &x->by);
     else if (value && resp_word_is(word, "UBOUND"))
-        read = resp_word_int(c, w.word[i + 1], "upper bound", 1, WEIR_COUNT_MAX, &x->most);
+        read = increx_is_new(c, word, x->most > 0) &&
+               resp_word_int(c, w.word[i + 1], "upper bound", 1, WEIR_COUNT_MAX, &x->most);
     else if (value && !x->ms && (seconds || resp_word_is(word, "PX")))
         read = resp_word_int(c, w.word[i + 1], "expiration time", 1,
                              seconds ? MS_MOST / MS_PER_S : MS_MOST, &x->ms);
@@ -74,7 +84,7 @@ static size_t read_increx_option(struct conn *c, struct resp_words w, size_t i, 
 void resp_run_increx(struct conn *c, struct resp_words w)
 {
     struct limit_op op = {.key = w.word[1], .reply = resp_reply_increx};
-    struct increx x = {.by = 1};
+    struct increx x = {.by = -1};
     const char *why;
 
     if (!resp_key_fits(c, op.key))
@@ -91,7 +101,7 @@ void resp_run_increx(struct conn *c, struct resp_words w)
                                      : "ENX");
         return;
     }
-    op.cost = x.by;
+    op.cost = x.by < 0 ? 1 : x.by;
     op.limit = limit_window(c, x.most, x.ms, &why);
     if (op.limit)
         batch_add(c, &op);

@@ -109,7 +109,7 @@ const struct resp_row RESP_COMMANDS[] = {
     {"slowlog", 2, 3, 0, ACCESS_ALL, 0, 0, 0, resp_run_slowlog, "GET [count] | LEN | RESET", SERVER,
      "Empty: slow commands are not logged"},
     {"reset", 1, 1, RESP_AT_ONCE, ACCESS_OPEN, 0, 0, 0, resp_run_reset, "", CONNECTION,
-     "Makes the connection as good as new"},
+     "Makes the connection like a new one"},
     {"quit", 1, 0, RESP_AT_ONCE, ACCESS_OPEN, 0, 0, 0, resp_run_quit, "", CONNECTION,
      "Closes the connection"},
 };
