@@ -43,6 +43,11 @@ const uint64_t *weir__engine_secret(const struct weir *w)
     return w->store->secret;
 }
 
+struct weir__store_sizes weir__engine_sizes(const struct weir *w)
+{
+    return (struct weir__store_sizes){w->store->max_keys, w->store->max_memory};
+}
+
 uint64_t weir__engine_policy_changes(const struct weir *w)
 {
     return atomic_load(&w->store->directory->tags);

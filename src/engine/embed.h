@@ -144,6 +144,12 @@ bool weir__url_is_remote(const char *url);
 /* The store's secret: attackers who choose keys cannot predict hashes that are keyed with it. */
 const uint64_t *weir__engine_secret(const struct weir *w);
 
+/* The sizes of the store: those of the options, but a file's own, which it was made with. */
+struct weir__store_sizes {
+    uint64_t max_keys, max_memory;
+};
+struct weir__store_sizes weir__engine_sizes(const struct weir *w);
+
 /* Grows with each policy that any process sets or forgets in the store. */
 uint64_t weir__engine_policy_changes(const struct weir *w);
 /* Whether no process has forgotten the policy. */

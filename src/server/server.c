@@ -130,6 +130,30 @@ static uint32_t server_names_of_file(const struct serve_options *o)
                                      : (uint32_t)names;
 }
 
+/* A file keeps the sizes that it was made with, so the options may not apply to it. False: it may
+ * take more than --max-memory leaves for a store, and *why says so. */
+static bool server_file_fits(struct server *s, const struct store *store,
+                             const struct weir_options *o, struct weir_diag *why)
+{
+    const struct weir__store_sizes has = weir__engine_sizes(store->engine);
+
+    why->column = 0;
+    if (o->max_memory && has.max_memory > o->max_memory) {
+        (void)snprintf(why->text, sizeof why->text,
+                       "the file was made for up to %" PRIu64
+                       " bytes, and --max-memory leaves %" PRIu64
+                       " for a store; expected more memory, or a smaller file (weir store convert)",
+                       has.max_memory, o->max_memory);
+        return false;
+    }
+    if (o->max_keys && has.max_keys != o->max_keys)
+        log_at(s->log, LOG_LEVEL_WARNING,
+               "%s was made with room for %" PRIu64 " keys: --max-keys %" PRIu64
+               " does not apply (weir store convert gives the file another size)",
+               store->shown, has.max_keys, o->max_keys);
+    return true;
+}
+
 /* NULL: an error on stderr, and an exit status. `what` names the option that gave the URL. */
 static struct store *server_open_store(struct server *s, const struct weir_options *o,
                                        const char *what, const char *url, int *status)
@@ -144,12 +168,12 @@ static struct store *server_open_store(struct server *s, const struct weir_optio
     if (strncmp(url, "file:", 5) == 0)
         options.max_policies = server_names_of_file(&s->options);
     store = stores_open(&s->stores, &options, url, &error, &why);
-    if (store)
+    if (store && (!store->shared || server_file_fits(s, store, &options, &why)))
         return store;
     weir__out_url(&out, url);
     (void)weir__out_end(&out);
     fprintf(stderr, "weir: %s'%s': %s\n", what, shown, why.text);
-    *status = error == WEIR_ESTORE || error == WEIR_EINVAL ? USAGE_ERROR : CANNOT_START;
+    *status = store || error == WEIR_ESTORE || error == WEIR_EINVAL ? USAGE_ERROR : CANNOT_START;
     return NULL;
 }
 

@@ -204,6 +204,15 @@ class Daemon:
         self.clean()
 
 
+def refuses_to_start(what, words, *flags):
+    """With a message that has all these words in it."""
+    try:
+        with Daemon(*flags):
+            check(what, False, "it started")
+    except DidNotStart as why:
+        check(what, all(word in str(why) for word in words), why)
+
+
 def limit_files(nofile):
     if nofile is None:
         return None

@@ -14,7 +14,8 @@ import json
 import os
 import sys
 
-from daemon import ROOMY, Daemon, DidNotStart, Error, check, encode, expect, play, until
+from daemon import (ROOMY, Daemon, Error, check, encode, expect, play, refuses_to_start,
+                    until)
 
 MIB = 1 << 20
 BUDGET = 96                                # MiB
@@ -234,14 +235,6 @@ def all_at_once():
 
 
 # ---- Too little ----------------------------------------------------------------------------------
-
-
-def refuses_to_start(what, words, *flags):
-    try:
-        with Daemon(*flags):
-            check(what, False, "it started")
-    except DidNotStart as why:
-        check(what, all(word in str(why) for word in words), why)
 
 
 def too_little_memory_is_an_error_at_the_start():

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 
-from daemon import Daemon, Error, check, encode, expect, play
+from daemon import Daemon, Error, check, encode, expect, play, refuses_to_start, until
 
 KEYS = 10
 LIMIT = 400
@@ -164,9 +164,31 @@ def names_of_any_bytes_are_listed_as_json():
                        "a\ufffdb")
 
 
+def a_file_keeps_the_sizes_that_it_was_made_with():
+    """Other options were ignored without a word."""
+    def told(daemon):
+        until(lambda: "version" in daemon.log()) # which comes after it
+        return "--max-keys" in daemon.log()
+
+    with state_file() as path:
+        for keys, different in (("1000", False), ("1000", False), ("5000", True)):
+            with Daemon("--store", path, "--max-keys", keys) as daemon:
+                expect(f"--max-keys {keys}: the log says that it does not apply", told(daemon),
+                       different)
+                if different:
+                    check("and which number does, and what to do",
+                          "room for 1000 keys" in daemon.log() and
+                          "weir store convert" in daemon.log(), daemon.log())
+        with Daemon("--store", path) as daemon:
+            check("it is not told if none was asked for", not told(daemon), daemon.log())
+        refuses_to_start("a file that may take more than --max-memory",
+                         ["--store", path, "the file was made for", "weir store convert"],
+                         "--store", path, "--max-memory", "48MiB")
+
+
 if __name__ == "__main__":
     sys.exit(play("state files", [
         keys_outlive_the_daemon, kill_under_load_grants_no_more_than_the_law,
         two_daemons_share_a_file,
         limits_in_a_file_outlive_the_daemon, a_file_full_of_literals_goes_on,
-        names_of_any_bytes_are_listed_as_json]))
+        names_of_any_bytes_are_listed_as_json, a_file_keeps_the_sizes_that_it_was_made_with]))
