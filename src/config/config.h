@@ -9,9 +9,9 @@
  *     keys.c       the keys with a form of their own, for the reader, the manual and the schema
  *
  * This layer knows which keys there are and what form their values have. What a value means (is
- * this text a limit, that one a number of threads) is checked by whoever uses it, who reports a
- * mistake with config_blame. So the daemon's options are keys of the file without a line here: the
- * caller hands over its list of settings.
+ * this text a limit, that one a number of threads) is checked by the caller that uses it, which
+ * reports a mistake with config_blame. So the daemon's options are keys of the file without a line
+ * here: the caller hands over its list of settings.
  *
  * Every mistake is reported, not only the first one. What a file can cost is bounded by the
  * numbers below.

@@ -123,7 +123,7 @@ static bool resolve_host(struct weir__monitor *m, char *why)
     return good;
 }
 
-/* Reads the password's file again: whoever connects from now on uses what it contains. If it
+/* Reads the password's file again: connections made from now on use what it contains. If it
  * cannot be read the last password stays, and *why says so. (The environment of a process is read
  * once: other threads may be changing it.) */
 static void refresh_password(struct weir__monitor *m, char *why)

@@ -8,7 +8,7 @@
  *   (1) A descriptor is closed after its entry has left the list: within the lock it is the
  *       connection's.
  *   (2) The lock is held for a bounded number of entries. A walk leaves a mark in the list and goes
- *       on from there, so that a list of ten thousand connections keeps nobody from opening one.
+ *       on from there, so that a list of ten thousand connections keeps no client from opening one.
  *   (3) Entries are in the order of their ids, but for those that two workers open at once.
  */
 #ifndef WEIR_SERVER_CLIENTS_H

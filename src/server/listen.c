@@ -66,8 +66,8 @@ static int remove_stale(const struct sockaddr_un *a)
     return error;
 }
 
-/* Gives the socket's file the group and the permissions that were asked for. Nobody can connect
- * yet: it does not listen. */
+/* Gives the socket's file the group and the permissions that were asked for. No client can
+ * connect yet: it does not listen. */
 static int open_to_group(const struct listener *l, const char *path, const struct serve_options *o)
 {
     const mode_t mode = o->socket_mode ? (mode_t)o->socket_mode : 0660;
@@ -191,8 +191,8 @@ static bool listen_split_address(const char *text, char host[SERVE_ADDRESS], con
 
 static enum conn_scope listener_scope(int fd);
 
-/* Whoever reaches the address may take and change limits: that is for this machine alone, unless
- * clients have tokens, or the operator says that it is meant so. */
+/* A client that reaches the address may take and change limits: that is for this machine alone,
+ * unless clients have tokens, or the operator says that it is meant so. */
 static int refuse_open_address(const struct listener *l, const struct serve_options *o)
 {
     if (o->tokens || o->insecure || listener_scope(l->fd) != SCOPE_NETWORK)

@@ -95,7 +95,7 @@ def parts_are_what_replay_says(rows, told):
 
 
 def a_burst_less_refuses():
-    """At the burst that everyone needs nobody is refused, and at one less somebody is."""
+    """At the burst that all clients need none is refused, and at one less one is."""
     rows = make_log(99)
     rows = [(t, u, 1) for t, u, _ in rows]
     told = json.loads(weir("advise", "-", "--json", "--rate", "2/s",
@@ -124,7 +124,7 @@ ROWS = [  # sentence, arguments, log, status, part of standard output, part of s
     ("few clients", [], "time,user\n1,a\n2.5,b\n3,a\n4,a\n", 0,
      "note: 2 clients are few: each of them decides", ""),
     ("a share of no client", [], "time,user\n1,a\n2.5,b\n3,a\n4,a\n", 0,
-     "note: the share is less than one client: nobody may be refused", ""),
+     "note: the share is less than one client: no client may be refused", ""),
     ("refusals in the log", [], "time,user,status\n1,a,429\n2,b,200\n3,a,503\n", 0,
      "note: 2 lines have status 429 or 503", ""),
     ("a single request", [], "time,user\n1,a\n", 0, "recommended:  token-bucket ", ""),

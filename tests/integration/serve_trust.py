@@ -66,7 +66,7 @@ def the_loopback_and_sockets_are_trusted():
             for field in (XFF, REAL):
                 charges(daemon, "by default", peer, [(field, "192.0.2.7")], "192.0.2.7")
             charges(daemon, "by default", peer, [(KEY, "alice")], "alice")
-        charges(daemon, "a socket that names nobody", None, [], "unix")
+        charges(daemon, "a socket that names no client", None, [], "unix")
 
 
 def fields_of_others_count_for_nothing():
@@ -117,7 +117,7 @@ def the_last_hop_that_is_not_trusted():
                 ("IPv6", "9.9.9.9,2001:db8:1:2::7,10.1.2.3", "2001:db8:1:2::/64"),
                 ("a network is cut as its bits say", "2001:db8:ab::1", "2001:db8:ab::/64"),
                 ("all are trusted: the first", "10.3.3.3, 10.1.2.3", "10.3.3.3"),
-                ("text is nobody that is trusted", "192.0.2.7, unknown, 10.1.2.3", "unknown"),
+                ("text is no trusted address", "192.0.2.7, unknown, 10.1.2.3", "unknown"),
                 ("commas too many", " , 192.0.2.7,, ,10.1.2.3 ,", "192.0.2.7"),
                 ("quotes mean nothing here", '"a, 192.0.2.7', "192.0.2.7")):
             charges(daemon, sentence, PROXY, [(XFF, value)], key)
@@ -132,7 +132,7 @@ def the_last_hop_that_is_not_trusted():
                 "192.0.2.7")
         charges(daemon, "the last X-Weir-Key, which the proxy added", PROXY,
                 [(KEY, "client"), (KEY, "proxy")], "proxy")
-        charges(daemon, "an empty X-Weir-Key names nobody", PROXY, [(KEY, ""), (XFF, "192.0.2.7")],
+        charges(daemon, "an empty X-Weir-Key is no name", PROXY, [(KEY, ""), (XFF, "192.0.2.7")],
                 "192.0.2.7")
 
 
@@ -191,7 +191,7 @@ def one_field_can_be_all_there_is():
             charges(daemon, f"--client-header {name}, without it", "127.0.0.1", rest, "127.0.0.1")
             with daemon.http() as c:
                 answer = c.ask("GET", "/v1/auth/win?key=evil")
-                check("?key= names nobody then", answer.status == 400 and b"'key'" in answer.body,
+                check("?key= is no name then", answer.status == 400 and b"'key'" in answer.body,
                       answer)
             page = [("Sec-Fetch-Site", "cross-site")]
             with From("127.0.0.1", daemon.addresses[0]) as c:
@@ -216,7 +216,7 @@ def all_of_ipv4_is_not_one_client():
                 four = f"198.51.100.{n}"
                 charges(daemon, "each is one", "127.0.0.1", [(REAL, form.format(four))], four)
         charges(daemon, "in hexadecimal", "127.0.0.1", [(XFF, "::ffff:c633:6407")], "198.51.100.7")
-        expect("nobody was cut",
+        expect("no client was cut to its network",
                [left(c, key) for key in ("::/64", "64:ff9b::/64", "::ffff:0:0/64")], [1000000] * 3)
     with Daemon("--limit", "win=fixed-window 1000000/1h", "--insecure",
                 listen=("[::]:0",)) as daemon:
@@ -237,7 +237,7 @@ def nothing_behind_the_limit_counts():
                      "/../../v1/limits", "/%2e%2e/%2f?%zz", "//x", "/?", "/v1/auth/other?key=k"):
             charges(daemon, f"ext-authz {path}", "127.0.0.1", [(XFF, "192.0.2.7")], "192.0.2.7",
                     f"/v1/ext-authz/win{path}", 200)
-        expect("nobody else was charged", left(c, "evil"), 1000000)
+        expect("no other client was charged", left(c, "evil"), 1000000)
         for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
             fields = [(XFF, f"198.51.100.{len(method)}"), (KEY, method), ("Content-Length", "0")]
             answer = c.ask_with("/v1/ext-authz/one/x", fields, method)

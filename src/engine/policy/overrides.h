@@ -17,7 +17,7 @@
  * Invariants:
  *   (1) A key with an override has the same states as without: same scope, same places, same
  *       layout. A state says whether the policy's limit wrote it, or at which rate a key's own
- *       numbers did (algo/rate.c): whoever touches it next carries it over.
+ *       numbers did (algo/rate.c): the next decision on the key carries it over.
  *   (2) Setting or removing the override of a single key converts its state at that instant, under
  *       the key's lock, from exactly the numbers before to exactly the numbers after; of many keys,
  *       just after they are in force. The keys of a prefix, which no table can

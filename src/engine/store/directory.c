@@ -189,7 +189,7 @@ static void known_read_all(struct weir__store *s)
         used++;
         name_add(s, i);
         known_count(s, version_in_force(r), true, false);
-        if (s->file) /* in private memory nobody damages the counters */
+        if (s->file) /* in private memory no process damages the counters */
             known_numbers(k, r);
     }
     for (uint32_t c = 0; c < WEIR__STATE_SIZES; c++)

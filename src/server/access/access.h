@@ -115,7 +115,7 @@ struct attempts;
 
 struct attempts *attempts_open(void); /* NULL: no memory */
 void attempts_close(struct attempts *a);
-/* True if whoever that is may try a token; otherwise *retry_ns says when. */
+/* True if that client may try a token; otherwise *retry_ns says when. */
 bool attempts_may(struct attempts *a, struct weir__slice who, int64_t now_ns, int64_t *retry_ns);
 /* Counts a wrong token. */
 void attempts_count(struct attempts *a, struct weir__slice who, int64_t now_ns);

@@ -65,7 +65,7 @@ bool access_files_are_in_force(struct access *a, const struct access_files *f)
 /* A number for what is behind a path now. */
 static uint64_t path_stamp(const char *path, uint64_t before)
 {
-    static const uint64_t secret[2] = {1, 2}; /* nobody chooses these numbers to collide */
+    static const uint64_t secret[2] = {1, 2}; /* no client chooses what is hashed */
     struct stat st;
     int64_t words[7] = {(int64_t)before};
 

@@ -50,7 +50,7 @@ static bool find_hop(const struct http_call *call, const char *name, struct weir
 
     for (uint64_t n = 1; forwarded_next(&hops, &hop); n++) {
         if (hop.len == 0)
-            return found; /* that proxy does not say for whom: whoever is before it may lie */
+            return found; /* that proxy does not say for whom: what is before it may lie */
         *client = hop;
         found = true;
         if (t->hops > 0 ? n == t->hops : !address_read(hop, &a) || !is_trusted(t, &a))

@@ -46,7 +46,7 @@ struct tally_sheet *tallies_sheet(struct tallies *t, int worker)
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
-/* No worker counts in the slot: it is nobody's (invariant 1). */
+/* No worker counts in the slot, since no limit has it (invariant 1). */
 static void tallies_zero(struct tallies *t, unsigned slot)
 {
     for (int i = 0; i < t->workers; i++) {

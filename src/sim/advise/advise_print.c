@@ -21,7 +21,7 @@ static void print_doubts(const struct advise *a, FILE *to)
         (void)fprintf(to, "note: %s clients are few: each of them decides\n",
                       words_count(p->seen.clients, n));
     if (p && p->seen.clients * a->options.refuse_milli < 100000 && a->options.refuse_milli > 0)
-        (void)fputs("note: the share is less than one client: nobody may be refused\n", to);
+        (void)fputs("note: the share is less than one client: no client may be refused\n", to);
 }
 
 static void print_chosen_by(const struct advise *a, FILE *to)
@@ -76,8 +76,8 @@ static void print_frontier(const struct advise *a, FILE *to)
     for (int i = 0; i < a->points; i++)
         print_point(a, i, width, to);
     (void)fprintf(to,
-                  "in %s: the most that one client can do; all need: the burst at which nobody "
-                  "is refused; clients, requests: refused\n",
+                  "in %s: the most that one client can do; all need: the burst at which no "
+                  "client is refused; clients, requests: refused\n",
                   over);
 }
 

@@ -26,7 +26,7 @@ struct roster {
     uint32_t *slot; /* number + 1; 0: empty. Twice `room`, a power of two. */
     struct roster_entry *client;
     struct roster_block *blocks;
-    uint64_t secret[2]; /* whoever wrote the log may have chosen its keys */
+    uint64_t secret[2]; /* the log's keys may have been chosen to collide */
 };
 
 struct roster *roster_open(uint32_t most)

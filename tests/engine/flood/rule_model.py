@@ -32,7 +32,7 @@ class Store:
         self.cell = [0] * cells
 
     def key(self):
-        """A key nobody has seen: its buckets, its cells, and what it owes once it has a place."""
+        """A new key: its buckets, its cells, and what it owes once it has a place."""
         numbers = range(len(self.bucket))
         return {
             "buckets": sorted({self.dice.choice(numbers), self.dice.choice(numbers)}),
