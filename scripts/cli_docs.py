@@ -5,7 +5,7 @@
 grammar of limits, what a shell needs to complete the inside of a quoted argument) are in templates
 beside the generated files: docs/man/weir.1.in, completions/weir.bash.in and so on. The script
 replaces @name@ in a template by the part of that name, and writes the files into FOLDER (default:
-the source tree). tests/integration/cli_generated.py compares them with the files in the tree.
+the source tree). tests/cli/cli_generated.py compares them with the files in the tree.
 """
 
 import json

@@ -3,7 +3,7 @@
  * A newcomer whose two buckets are full of live keys need not evict one: each of those keys has
  * another bucket, and can go there if it has room, or if room can be made there in the same way.
  * Two such steps are enough: up to a load of 80% one key in 100,000 finds no place
- * (tests/engine/eviction.c).
+ * (tests/engine/full/eviction.c).
  *
  * Invariants:
  *   (1) The caller holds the locks of the newcomer's buckets, and only tries the locks of others.

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Holds CONTRIBUTING.md, docs/internals and the READMEs of src to the tree they describe.
+"""Holds CONTRIBUTING.md, docs/internals and the READMEs to the tree they describe.
 
     recipes.py SOURCE_DIR
 
 Every path and every identifier that stands there in `backticks` exists. Every file of src opens
 with a comment. Every folder of src has a README.md, which names all of its files, and a
 meson.build, and at most 32 files of C. No struct tag and no external function is defined twice.
+Folders of tests have a README.md too, and at most 32 files. No file has more than 800 lines. No
+sentence is about nobody, whoever or somebody: it says which client, caller or process it means.
 """
 
 import os
@@ -13,6 +15,14 @@ import re
 import sys
 
 FILES_MOST = 32
+LINES_MOST = 800
+# The manual of the library, and the oracle, which is read beside the reference (its README says
+# why).
+LONG = ("include/weir.h", "tests/oracle/oracle.py")
+WORDS = re.compile(r"\b(nobody|whoever|somebody)\b", re.I)
+# The number of a user; the page that counts these words; this file.
+WORDS_LEFT = ("tests/store/system_errors.c", "docs/decisions/0021-rooms-and-words.md",
+              "tests/docs/recipes.py")
 LEFT_OUT = ("build", ".git", "node_modules", "__pycache__")
 # Files that open without a comment: none may be added, and the number only falls.
 UNOPENED_MOST = 0
@@ -74,7 +84,7 @@ def path_exists(names, page, path):
 def pages(names):
     for name in sorted(names):
         if name == "CONTRIBUTING.md" or name.startswith("docs/internals/") \
-                or re.fullmatch(r"src/.*README\.md", name):
+                or re.fullmatch(r"(src|tests|scripts)/(.*/)?README\.md", name):
             yield name
 
 
@@ -124,6 +134,32 @@ def check_folders(source, names):
                        f"{folder}/README.md does not name {file}")
 
 
+def check_test_folders(names):
+    here = {}
+    for name in names:
+        if re.match(r"tests/.*\.(c|h|py)$", name):
+            here.setdefault(os.path.dirname(name), []).append(name)
+    for folder, files in sorted(here.items()):
+        if folder != "tests/integration/clients":  # one program for each language
+            yield None if f"{folder}/README.md" in names else f"{folder} has no README.md"
+        yield (None if len(files) <= FILES_MOST else
+               f"{folder} has {len(files)} files, at most {FILES_MOST} may be in one folder")
+
+
+def check_text(source, names):
+    for name in sorted(names):
+        if not name.endswith((".c", ".h", ".lua", ".py", ".md")) or "/corpus/" in name:
+            continue
+        text = text_of(source, name)
+        lines = text.count("\n")
+        yield (None if lines <= LINES_MOST or name.endswith(".md") or name in LONG else
+               f"{name} has {lines} lines, at most {LINES_MOST} may be in one file")
+        found = None if name in WORDS_LEFT else WORDS.search(text)
+        yield (None if not found else
+               f"{name}:{text.count(chr(10), 0, found.start()) + 1}: who is '{found.group()}'? "
+               "Name the client, caller or process")
+
+
 def without_comments(text):
     return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
 
@@ -155,7 +191,8 @@ def main(source):
         if name.endswith((".c", ".h", ".py", ".lua", ".build", ".sh")) or "/" not in name:
             words |= set(re.findall(r"[A-Za-z_]\w*", text_of(source, name)))
     results = [*check_pages(source, names, words), *check_openings(source, names),
-               *check_folders(source, names), *check_definitions(source, names)]
+               *check_folders(source, names), *check_test_folders(names),
+               *check_text(source, names), *check_definitions(source, names)]
     faults = [r for r in results if r]
     for fault in faults:
         print(fault)

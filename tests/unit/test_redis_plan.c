@@ -1,5 +1,5 @@
-/* Plans: what a limit is to the scripts, and their replies to us. tests/redis/plan.py has the
- * numbers. */
+/* Plans: what a limit is to the scripts, and their replies to us. The numbers are in
+ * tests/redis/script/plan.py. */
 #include "check.h"
 
 #include <stdlib.h>
