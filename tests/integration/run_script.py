@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""./run, as somebody who has just cloned the tree uses it: `run_script.py PATH_TO_WEIR`.
+"""./run, as a user who has just cloned the tree uses it: `run_script.py PATH_TO_WEIR`.
 
 The script itself runs, in a folder where the build is a copy of this weir (by a ninja file of two
 lines) and where no package is installed. What it says to try is typed as it says.
