@@ -12,8 +12,11 @@
 #include "engine/engine.h"
 #include "thread_team.h"
 
-#define SCALE       (UNDER_TSAN ? 20 : UNDER_ASAN ? 4 : 1)
-#define T_NS        INT64_C(1000000) /* between two tokens of 1000/s */
+#define SCALE (UNDER_TSAN ? 20 : UNDER_ASAN ? 4 : 1)
+/* Between two tokens of 100k/s. So short, that no test's clock goes further than the 10 s by which a
+ * thread's time may be late before the engine takes it for a clock that was set back, and then
+ * grants what that clock allows: a thread may lose the processor for a whole test. */
+#define T_NS        INT64_C(10000)
 #define BURST       50
 #define MILLION     (1000000 / SCALE)
 #define FEW         16
@@ -100,7 +103,7 @@ static void buckets_hand_out_exactly_their_rate(void **state)
                                .now_ns = T0};
         struct team_thread sum;
 
-        j.policy = backend_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
+        j.policy = backend_policy(j.w, "p", "token-bucket 100k/s burst=50", T0);
         for (uint64_t k = 0; k < KEYS[i]; k++)
             assert_int_equal(drain(&j, k, T0), BURST);
         team_run("buckets", take_and_take, &j, KEYS[i], &sum);
@@ -114,9 +117,9 @@ static void buckets_hand_out_exactly_their_rate(void **state)
 
 static void change_and_change(struct team_thread *me)
 {
-    static const char *const LIMITS[] = {"token-bucket 1000/s burst=50",
-                                         "token-bucket 1000/s burst=100",
-                                         "token-bucket 1000/s burst=70"};
+    static const char *const LIMITS[] = {"token-bucket 100k/s burst=50",
+                                         "token-bucket 100k/s burst=100",
+                                         "token-bucket 100k/s burst=70"};
     struct engine_job *j = me->arg;
     struct weir_policy *p;
     struct weir_limit limit;
@@ -133,7 +136,7 @@ static void change_and_change(struct team_thread *me)
         me->errors +=
             weir_policy_set_at(j->w, "p", text, j->now_ns, &p, NULL) != 0 || p != j->policy;
         weir_policy_limit(p, &limit);
-        me->errors += limit.n != 1 || limit.term[0].count != 1000;
+        me->errors += limit.n != 1 || limit.term[0].count != 100000;
         me->errors += weir_policy_find(j->w, "p") != p || weir_policy_next(j->w, NULL) != p;
     }
 }
@@ -149,11 +152,11 @@ static void live_changes_under_load_grant_nothing_extra_and_lose_nothing(void **
     struct team_thread sum;
 
     (void)state;
-    j.policy = backend_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
+    j.policy = backend_policy(j.w, "p", "token-bucket 100k/s burst=50", T0);
     for (uint64_t k = 0; k < 3; k++)
         assert_int_equal(drain(&j, k, T0), BURST);
     team_run("live changes", change_and_change, &j, 3, &sum);
-    (void)backend_policy(j.w, "p", "token-bucket 1000/s burst=100", j.now_ns);
+    (void)backend_policy(j.w, "p", "token-bucket 100k/s burst=100", j.now_ns);
     assert_int_equal(sum.errors, 0);
     for (uint64_t k = 0; k < 3; k++)
         assert_int_equal(sum.book[k] + drain(&j, k, j.now_ns),
@@ -165,7 +168,7 @@ static void live_changes_under_load_grant_nothing_extra_and_lose_nothing(void **
 /* Other algorithms start fresh, so all that is known is that every caller gets an answer. */
 static void change_everything(struct team_thread *me)
 {
-    static const char *const LIMITS[] = {"token-bucket 1000/s burst=50",
+    static const char *const LIMITS[] = {"token-bucket 100k/s burst=50",
                                          "sliding-log 20/1s",
                                          "fixed-window 5/day tz=Europe/Berlin",
                                          "10/s + sliding-window 10/s + sliding-log 300/s",
@@ -206,7 +209,7 @@ static void any_change_under_load_is_survived(void **state)
     struct team_thread sum;
 
     (void)state;
-    j.policy = backend_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
+    j.policy = backend_policy(j.w, "p", "token-bucket 100k/s burst=50", T0);
     team_run("any change", change_everything, &j, 0, &sum);
     assert_int_equal(sum.errors, 0);
     backend_close(j.w);
@@ -626,7 +629,7 @@ static void cancelled_reservations_are_given_back_once(void **state)
     struct team_thread sum;
 
     (void)state;
-    rq.policy = j.policy = backend_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
+    rq.policy = j.policy = backend_policy(j.w, "p", "token-bucket 100k/s burst=50", T0);
     team_run("reservations", reserve_and_cancel, &j, 0, &sum);
     assert_int_equal(sum.errors, 0);
     assert_true(sum.returned > 0);
