@@ -55,6 +55,7 @@ int serve_command(int argc, char **argv)
     bool seen[OPTIONS_MAX] = {false};
     const char *path;
 
+    server_ignore_signals();
     if (options_read_seen(&SERVE_COMMAND, &options, seen, argc, argv) < 0)
         return EXIT_USAGE;
     if (!options.store) { /* unlike arguments, the environment keeps a password out of `ps` */

@@ -490,6 +490,14 @@ static const struct {
                              {SIGUSR1, server_signal_ignored},
                              {SIGUSR2, server_signal_ignored}};
 
+void server_ignore_signals(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    for (int i = 0; i < SERVER_SIGNALS; i++)
+        if (SIGNALS[i].heard == server_signal_ignored)
+            (void)signal(SIGNALS[i].number, SIG_IGN);
+}
+
 static void server_hear_signals(struct server *s)
 {
     for (int i = 0; i < SERVER_SIGNALS; i++) {
@@ -553,10 +561,6 @@ int server_run(const struct serve_options *o)
     memory_init(&s->memory, &s->options);
     s->threads = s->options.threads;
     s->started_ms = (int64_t)(uv_hrtime() / 1000000);
-    (void)signal(SIGPIPE, SIG_IGN);
-    for (int i = 0; i < SERVER_SIGNALS; i++) /* until the loop hears them */
-        if (SIGNALS[i].heard == server_signal_ignored)
-            (void)signal(SIGNALS[i].number, SIG_IGN);
     if (log_open(&s->log, STDERR_FILENO, s->options.log_format, s->options.log_to) != 0) {
         fprintf(stderr, "weir: cannot start a thread\n");
         free(s);

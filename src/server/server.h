@@ -161,6 +161,10 @@ bool serve_limit_add(struct serve_options *o, struct serve_limit l);
 /* HOST:PORT, [HOST]:PORT, :PORT or unix:/path. */
 bool listen_address_is_valid(const char *text);
 
+/* From now on, until server_run hears them, no signal ends the process that means something else to
+ * the daemon: before files are read, which takes a while. */
+void server_ignore_signals(void);
+
 /* Runs until a signal ends it; returns an exit status. Prints on stdout where it listens, once it
  * does. */
 int server_run(const struct serve_options *o);

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from daemon import WEIR, Daemon, Error, check, dial, encode, expect, play, until
+from daemon import PATIENCE_S, WEIR, Daemon, Error, check, dial, encode, expect, play, until
 
 # (a sentence, flags, status, a part of what is said)
 REFUSED = [
@@ -232,6 +232,29 @@ def signals_that_mean_nothing_to_it():
             expect(f"{number.name} ends nothing", c.ask("PING"), "PONG")
 
 
+def reads_its_file(pid):
+    """It has used the processor for longer than a program needs to begin."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12]) >= 3    # of 10 ms
+
+
+def a_signal_while_it_starts_ends_nothing():
+    with tempfile.TemporaryDirectory() as folder:
+        config = os.path.join(folder, "weir.yaml")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write("limits:\n" + "".join(f"  limit{i}: {i + 1}/m + fixed-window 9/day\n"
+                                             for i in range(5000)))
+        with subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--config", config],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as daemon:
+            until(lambda: reads_its_file(daemon.pid))
+            for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+                daemon.send_signal(number)
+            check("it starts", daemon.stdout.readline().startswith(b"listening on"))
+            daemon.terminate()
+            expect("and ends well", daemon.wait(PATIENCE_S), 0)
+
+
 def it_says_what_it_is():
     with Daemon("--threads", "2", "--limit", "a=10/s", "--limit",
                 "b=10/s store=redis://127.0.0.1:1") as daemon:
@@ -261,4 +284,5 @@ if __name__ == "__main__":
         what_is_wrong_is_named, a_port_in_use_is_told, sockets_are_left_clean,
         limits_of_the_command_line, it_stops_when_told,
         it_drains, a_drain_has_an_end, what_was_answered_arrives_before_the_end,
-        it_stops_under_load, signals_that_mean_nothing_to_it, it_says_what_it_is, workers_as_told]))
+        it_stops_under_load, signals_that_mean_nothing_to_it, a_signal_while_it_starts_ends_nothing,
+        it_says_what_it_is, workers_as_told]))
