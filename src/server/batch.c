@@ -224,13 +224,15 @@ int batch_named(const struct limit_op *op, size_t n, const struct weir_verdict *
 
 /* Replies about the limit that refused, or whose shadow would have; none: NULL. */
 static void batch_reply_all(struct conn *c, const struct limit_op *op, size_t n, int error,
-                            const struct weir_verdict *v)
+                            const struct weir_request *rq, const struct weir_verdict *v)
 {
     const int named = error ? -1 : batch_named(op, n, v);
     const struct limit *all[WEIR_TERMS_MAX] = {NULL};
+    const struct op_all together = {n, all, rq};
     struct limit_op one = *op;
 
     one.limit = NULL;
+    one.all = !error && n > 1 ? &together : NULL;
     if (named >= 0) {
         one.limit = op[named].limit;
         one.key = op[named].key;
@@ -262,7 +264,7 @@ void batch_take_all(struct conn *c, const struct limit_op *op, size_t n)
     }
     if (!error)
         error = weir_take_all(s->engine, rq, n, &v);
-    batch_reply_all(c, op, n, error, &v);
+    batch_reply_all(c, op, n, error, rq, &v);
 }
 
 /* Takes as many of the operations as can be decided together. */

@@ -27,6 +27,13 @@ enum op_verb {
 typedef void op_reply(struct conn *c, const struct limit_op *op, int error,
                       const struct weir_verdict *v);
 
+/* Requests that were decided together. */
+struct op_all {
+    size_t n;
+    const struct limit *const *limit;
+    const struct weir_request *rq;
+};
+
 struct limit_op {
     enum op_verb verb;
     const struct limit *limit;
@@ -44,6 +51,7 @@ struct limit_op {
      * like the key */
     struct weir__slice name;
     bool names_lone; /* batch_take_all of one: the reply function gets its limit in any case */
+    const struct op_all *all; /* for the reply function of batch_take_all, if there are several */
 };
 
 /* The operation as the engine wants it. */
@@ -81,8 +89,9 @@ bool delayed_cancel(struct conn *c, struct weir__slice name, op_reply *reply);
 /* True if a take of that name is under way to a remote store: it cannot be cancelled yet. */
 bool delayed_is_asked(struct conn *c, struct weir__slice name);
 
-/* What each term has left after the decision, by its index in the limit (term_views.c). False: not
- * known for each, because the limit has several terms in a remote store. */
+/* What each term has left after the decision, by its index in the limit (term_views.c). The verdict
+ * is NULL if it is about other limits too. False: not known for each, because the limit has several
+ * terms in a remote store, or there was no verdict of its own. */
 bool limit_views(struct conn *c, const struct limit_op *op, const struct weir_verdict *v,
                  struct weir__term_view view[WEIR_TERMS_MAX]);
 

@@ -75,6 +75,14 @@ def by_resp():
                            (("path", "/a", "COST", "x"), "invalid cost")):
             got = c.ask("WEIR.CHECK", *words)
             check(f"an error says: {why}", isinstance(got, Error) and why in str(got), got)
+        with daemon.resp() as three:
+            three.ask("HELLO", "3")
+            told = three.ask("WEIR.CHECK", *login, "VERBOSE")
+            expect("a map in RESP3", (len(told), told[b"rule"], told[b"rules"]),
+                   (14, b"login", [b"login", b"default"]))
+            told = three.ask("WEIR.CHARGE", "login", "charged", 5, "VERBOSE")
+            expect("a charge too", (len(told), told[b"allowed"], told[b"remaining"],
+                                    told[b"reset_after_ms"]), (12, 1, 0, 150000))
         c.ask("MULTI")
         c.ask("WEIR.CHECK", "path", "/x", "ip", "192.0.2.3")
         expect("in a transaction", c.ask("EXEC")[0][0:3], [1, 5, 4])
@@ -97,13 +105,17 @@ def by_http():
         expect("a grant", (told["allowed"], told["limit_name"], told["rules"], told["rule"]),
                (True, None, ["login", "default"], None))
         fields = got[0].headers
-        expect("its fields", (fields.get("x-ratelimit-remaining"), "ratelimit" in fields),
-               ("1", False))
+        expect("its fields list every policy", [fields.get(n) for n in (
+            "ratelimit-policy", "ratelimit", "x-ratelimit-remaining", "x-ratelimit-reset")],
+               ['"login";q=2;w=60,"per-ip";q=5;w=60', '"login";r=1;t=30,"per-ip";r=4;t=12', "1",
+                "30"])
         told = json.loads(got[2].body)
         expect("a refusal", [told[n] for n in ("allowed", "limit_name", "which", "term", "rule")],
                [False, "login", 0, "token-bucket 2/m", "login"])
-        check("when to come back", got[2].headers.get("retry-after") == "30"
-              and '"login"' in got[2].headers["ratelimit"], got[2])
+        expect("when to come back, and every policy", [got[2].headers.get(n) for n in (
+            "retry-after", "ratelimit-policy", "ratelimit", "x-ratelimit-limit")],
+               ["30", '"login";q=2;w=60,"per-ip";q=5;w=60',
+                '"login";r=0;t=30;weir-refused,"per-ip";r=3;t=12', "2"])
         got = h.ask("POST", "/v1/check", json.dumps(body), {"Accept": "application/problem+json"})
         told = json.loads(got.body)
         expect("a problem", (got.headers["content-type"], [told[n] for n in (
@@ -348,6 +360,12 @@ def on_a_redis():
                 got = h.ask("POST", "/v1/check",
                             '{"path":"/login","method":"POST","ip":"192.0.2.1"}')
                 expect("by HTTP", (got.status, json.loads(got.body)["rule"]), (429, "login"))
+                fields = got.headers
+                expect("every policy", fields["ratelimit-policy"],
+                       '"login";q=2;w=60,"per-ip";q=5;w=60')
+                check("what is left of the one that refused",
+                      fields["ratelimit"].startswith('"login";r=0;t=')
+                      and "per-ip" not in fields["ratelimit"], fields)
                 expect("a proxy", [auth(h, "/x", "192.0.2.8").status for _ in range(6)],
                        [204] * 5 + [429])
                 check("replies keep their order", [c.send("WEIR.CHECK", "ip", f"192.0.2.{i}")

@@ -31,7 +31,8 @@
  *
  * What each term has left is asked of the engine, unless the verdict says it (term_views.c). A
  * limit of several terms in a Redis would have to be asked again, so there RateLimit has one item:
- * that of the term that X-RateLimit is about.
+ * that of the term that X-RateLimit is about. The same holds for several limits that the rules
+ * apply to one request; all of their policies are listed.
  */
 #include "server/http/http_front.h"
 
@@ -44,22 +45,72 @@
 #define FIELDS_ROOM 768 /* for all fields except the policies */
 #define POLICY_ROOM 192 /* for a policy without its names, in all fields */
 
-size_t http_fields_room(const struct limit *l)
+size_t http_fields_room(const struct http_terms *terms)
 {
-    return FIELDS_ROOM + (l ? ((size_t)l->parsed->n + 1) * (POLICY_ROOM + 2 * strlen(l->name)) : 0);
+    size_t room = FIELDS_ROOM;
+
+    for (int i = 0; i < terms->n; i++)
+        room += POLICY_ROOM + 2 * strlen(terms->of[i].limit->name);
+    return room;
+}
+
+/* ---- Which terms ----------------------------------------------------------------------------- */
+
+/* Adds those of one limit; the verdict is NULL if it is about others too. */
+static void terms_add(struct conn *c, struct http_terms *terms, const struct limit_op *op,
+                      const struct weir_verdict *v)
+{
+    struct weir__term_view view[WEIR_TERMS_MAX];
+    const int n = op->limit->parsed->n;
+
+    /* Another process that shares the file may have changed a limit since. */
+    if (terms->n + n > WEIR_TERMS_MAX) {
+        terms->known = false;
+        return;
+    }
+    terms->known = terms->known && limit_views(c, op, v, view);
+    for (int i = 0; i < n; i++) {
+        struct http_term *t = &terms->of[terms->n++];
+
+        *t = (struct http_term){.limit = op->limit, .index = i, .cost = op->cost};
+        if (terms->known)
+            t->view = view[i];
+    }
+}
+
+void http_terms_of(struct conn *c, const struct limit_op *op, const struct weir_verdict *v,
+                   struct http_terms *terms)
+{
+    const bool refused = !v->allowed && v->which >= 0;
+    const struct op_all *all = op->all;
+
+    terms->n = 0;
+    terms->refuser = refused && !all ? v->term : -1;
+    terms->known = true;
+    if (!all && op->limit)
+        terms_add(c, terms, op, v);
+    for (size_t i = 0; all && i < all->n; i++) {
+        const struct weir_request *rq = &all->rq[i];
+        const struct limit_op one = {
+            .limit = all->limit[i], .key = {rq->key, rq->key_len}, .cost = rq->cost};
+
+        if (refused && (size_t)v->which == i)
+            terms->refuser = terms->n + v->term;
+        terms_add(c, terms, &one, NULL);
+    }
 }
 
 /* ---- Policies -------------------------------------------------------------------------------- */
 
 /* Programs that share a file may have set names of any bytes there. */
-char *http_put_policy_name(char *at, const struct limit *l, int term)
+char *http_put_policy_name(char *at, const struct http_term *t)
 {
     *at++ = '"';
-    for (const char *c = l->name; *c; c++)
+    for (const char *c = t->limit->name; *c; c++)
         *at++ = (char)(*c < ' ' || *c > '~' || *c == '"' || *c == '\\' ? '_' : *c);
-    if (l->parsed->n > 1) {
+    if (t->limit->parsed->n > 1) {
         *at++ = '.';
-        at = http_put_int(at, term + 1);
+        at = http_put_int(at, t->index + 1);
     }
     *at++ = '"';
     return at;
@@ -94,30 +145,31 @@ static struct policy policy_of(const struct weir_term *t, int64_t most)
     return (struct policy){in_second / t->period_ns, 1};
 }
 
-/* How many events of a term may come at once. */
 /* A term that refuses nothing. */
-static bool is_untold(const struct weir_term *t)
+static bool is_untold(const struct http_term *t)
 {
-    return t->shadow || t->algorithm == WEIR_UNLIMITED;
+    return http_term_parsed(t)->shadow || http_term_parsed(t)->algorithm == WEIR_UNLIMITED;
 }
 
-static int64_t at_once(const struct http_terms *terms, const struct weir_term *t, int i)
+/* By how many events of the term may come at once. */
+static struct policy policy_of_term(const struct http_terms *terms, int i)
 {
-    return terms->known ? terms->view[i].limit : t->burst;
+    const struct weir_term *t = http_term_parsed(&terms->of[i]);
+
+    return policy_of(t, terms->known ? terms->of[i].view.limit : t->burst);
 }
 
-static char *put_policies(char *at, const struct limit *l, const struct http_terms *terms)
+static char *put_policies(char *at, const struct http_terms *terms)
 {
     const char *before = "RateLimit-Policy: ";
 
-    for (int i = 0; i < l->parsed->n; i++) {
-        const struct weir_term *t = &l->parsed->term[i];
-        const struct policy p = policy_of(t, at_once(terms, t, i));
+    for (int i = 0; i < terms->n; i++) {
+        const struct policy p = policy_of_term(terms, i);
 
-        if (is_untold(t))
+        if (is_untold(&terms->of[i]))
             continue;
         at = http_put(at, before, strlen(before));
-        at = http_put_policy_name(at, l, i);
+        at = http_put_policy_name(at, &terms->of[i]);
         at = http_put_text(at, ";q=");
         at = http_put_int(at, p.quota);
         if (p.window_s > 0) {
@@ -131,26 +183,21 @@ static char *put_policies(char *at, const struct limit *l, const struct http_ter
 
 /* ---- What is left ---------------------------------------------------------------------------- */
 
-static bool is_refuser(const struct weir_verdict *v, int term)
-{
-    return !v->allowed && v->which >= 0 && v->term == term;
-}
-
 /* The term that fields with one number are about; -1: there is none. */
-static int strictest(const struct limit *l, const struct http_terms *terms,
-                     const struct weir_verdict *v)
+static int strictest(const struct http_terms *terms, const struct weir_verdict *v)
 {
     int found = -1;
 
-    for (int i = 0; i < l->parsed->n; i++) {
-        const struct weir_term *t = &l->parsed->term[i];
+    for (int i = 0; i < terms->n; i++) {
+        const struct http_term *t = &terms->of[i];
+        const struct weir_term *p = http_term_parsed(t);
 
         if (is_untold(t))
             continue;
-        if (is_refuser(v, i))
+        if (i == terms->refuser)
             return i;
-        if (found < 0 || (terms->known ? terms->view[i].remaining < terms->view[found].remaining
-                                       : (t->burst > 0 ? t->burst : t->count) == v->limit))
+        if (found < 0 || (terms->known ? t->view.remaining < terms->of[found].view.remaining
+                                       : (p->burst > 0 ? p->burst : p->count) == v->limit))
             found = i;
     }
     return found;
@@ -172,33 +219,33 @@ static struct weir__term_view view_of_verdict(const struct weir_term *t,
     return view;
 }
 
-static char *put_service_item(char *at, const struct limit *l, int term,
-                              const struct weir__term_view *view, const struct weir_verdict *v)
+static char *put_service_item(char *at, const struct http_terms *terms, int i,
+                              const struct weir__term_view *view)
 {
-    at = http_put_policy_name(at, l, term);
+    at = http_put_policy_name(at, &terms->of[i]);
     at = http_put_text(at, ";r=");
     at = http_put_int(at, view->remaining);
     if (view->more_after_ns >= 0) {
         at = http_put_text(at, ";t=");
         at = http_put_int(at, wire_s(view->more_after_ns));
     }
-    return is_refuser(v, term) ? http_put_text(at, ";weir-refused") : at;
+    return i == terms->refuser ? http_put_text(at, ";weir-refused") : at;
 }
 
-static char *put_service(char *at, const struct limit *l, const struct http_terms *terms, int one,
-                         const struct weir__term_view *about, const struct weir_verdict *v)
+static char *put_service(char *at, const struct http_terms *terms, int one,
+                         const struct weir__term_view *about)
 {
     const char *before = "RateLimit: ";
 
     if (!terms->known) {
         at = http_put_text(at, "RateLimit: ");
-        return http_put_text(put_service_item(at, l, one, about, v), "\r\n");
+        return http_put_text(put_service_item(at, terms, one, about), "\r\n");
     }
-    for (int i = 0; i < l->parsed->n; i++) {
-        if (is_untold(&l->parsed->term[i]))
+    for (int i = 0; i < terms->n; i++) {
+        if (is_untold(&terms->of[i]))
             continue;
         at = http_put(at, before, strlen(before));
-        at = put_service_item(at, l, i, &terms->view[i], v);
+        at = put_service_item(at, terms, i, &terms->of[i].view);
         before = ",";
     }
     return http_put_text(at, "\r\n");
@@ -232,15 +279,14 @@ static char *put_three(char *at, const char *prefix, const struct weir__term_vie
 }
 
 /* "RateLimit-Policy: 10;w=1,1000;w=86400", as of drafts 3 to 6. */
-static char *put_old_policies(char *at, const struct limit *l, const struct http_terms *terms)
+static char *put_old_policies(char *at, const struct http_terms *terms)
 {
     const char *before = "RateLimit-Policy: ";
 
-    for (int i = 0; i < l->parsed->n; i++) {
-        const struct weir_term *t = &l->parsed->term[i];
-        const struct policy p = policy_of(t, at_once(terms, t, i));
+    for (int i = 0; i < terms->n; i++) {
+        const struct policy p = policy_of_term(terms, i);
 
-        if (is_untold(t))
+        if (is_untold(&terms->of[i]))
             continue;
         at = http_put(at, before, strlen(before));
         at = http_put_int(at, p.quota);
@@ -299,28 +345,25 @@ static char *put_numbers(char *at, struct conn *c, unsigned send,
     return at;
 }
 
-char *http_put_fields(char *at, struct conn *c, const struct limit_op *op,
-                      const struct weir_verdict *v, const struct http_terms *terms)
+char *http_put_fields(char *at, struct conn *c, const struct weir_verdict *v,
+                      const struct http_terms *terms)
 {
     const struct serve_options *o = server_options(conn_server(c));
     const unsigned send = o->headers & HEADERS_FLAVOURS ? o->headers : o->headers | HEADERS_USUAL;
-    const struct limit *l = op->limit;
-    const int one = l ? strictest(l, terms, v) : -1;
+    const int one = strictest(terms, v);
 
     if (one >= 0) {
+        const struct http_term *t = &terms->of[one];
         const struct weir__term_view about =
-            terms->known ? terms->view[one] : view_of_verdict(&l->parsed->term[one], v);
+            terms->known ? t->view : view_of_verdict(http_term_parsed(t), v);
 
         if (send & HEADERS_DRAFT)
-            at = put_policies(at, l, terms);
+            at = put_policies(at, terms);
         else if (send & HEADERS_DRAFT_6)
-            at = put_old_policies(at, l, terms);
+            at = put_old_policies(at, terms);
         if (send & HEADERS_DRAFT)
-            at = put_service(at, l, terms, one, &about, v);
+            at = put_service(at, terms, one, &about);
         at = put_numbers(at, c, send, &about);
-    } else if (!l && op->name.len > 0) { /* several limits granted it: the least that is left */
-        at = put_numbers(at, c, send,
-                         &(struct weir__term_view){v->limit, v->remaining, -1, v->reset_after_ns});
     }
     /* A cost that can never fit has no time to come back at. */
     return !v->allowed && v->retry_after_ns >= 0 ? put_retry(at, o, v->retry_after_ns) : at;

@@ -136,18 +136,31 @@ struct weir__json http_page_json(struct http_page *p);
 /* Replies with the page, and frees it. */
 void http_page_reply(const struct http_call *call, int status, struct http_page *p);
 
-/* What the terms of a limit have left. */
+/* The terms that decided, of one limit or of several, and what they have left. */
 struct http_terms {
-    bool known; /* of each term */
-    struct weir__term_view view[WEIR_TERMS_MAX];
+    int n, refuser; /* the index of the one that refused, or -1 */
+    bool known;     /* what each has left */
+    struct http_term {
+        const struct limit *limit;
+        int index; /* of the term in its limit */
+        int64_t cost;
+        struct weir__term_view view; /* if it is known */
+    } of[WEIR_TERMS_MAX];
 };
 
-/* Writes the fields that describe the limit: RateLimit and the others, Retry-After if denied. */
-size_t http_fields_room(const struct limit *l);
-char *http_put_fields(char *at, struct conn *c, const struct limit_op *op,
-                      const struct weir_verdict *v, const struct http_terms *terms);
+void http_terms_of(struct conn *c, const struct limit_op *op, const struct weir_verdict *v,
+                   struct http_terms *terms);
+
+/* Writes the fields that describe limits: RateLimit and the others, Retry-After if denied. */
+size_t http_fields_room(const struct http_terms *terms);
+char *http_put_fields(char *at, struct conn *c, const struct weir_verdict *v,
+                      const struct http_terms *terms);
 /* The name of a term's policy in these fields, with its quotes. */
-char *http_put_policy_name(char *at, const struct limit *l, int term);
+char *http_put_policy_name(char *at, const struct http_term *t);
+static inline const struct weir_term *http_term_parsed(const struct http_term *t)
+{
+    return &t->limit->parsed->term[t->index];
+}
 
 /* Writes the verdict as JSON: at most so many bytes. */
 size_t http_verdict_room(const struct limit *l, const struct weir_verdict *v);

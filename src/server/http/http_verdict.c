@@ -112,22 +112,20 @@ static char *put_type(char *at, int status, const struct weir_verdict *v)
 
 /* The terms that refused: the first of them, and the others that have less left than was asked for.
  * A request that would have waited may have had a place in those, so it names the first only. */
-static char *put_violated(char *at, const struct limit_op *op, const struct weir_verdict *v,
-                          const struct http_terms *terms)
+static char *put_violated(char *at, const struct limit_op *op, const struct http_terms *terms)
 {
     const char *before = "";
 
     at = http_put_text(at, ",\"violated-policies\":[");
-    for (int i = 0; op->limit && i < op->limit->parsed->n; i++) {
-        const bool first = v->which >= 0 && v->term == i;
-        const bool lacks = terms->known && op->patience_ns <= 0 &&
-                           !op->limit->parsed->term[i].shadow &&
-                           terms->view[i].remaining < op->cost;
+    for (int i = 0; i < terms->n; i++) {
+        const struct http_term *t = &terms->of[i];
+        const bool lacks = terms->known && op->patience_ns <= 0 && !http_term_parsed(t)->shadow &&
+                           t->view.remaining < t->cost;
 
-        if (!first && !lacks)
+        if (i != terms->refuser && !lacks)
             continue;
         at = http_put(at, before, strlen(before));
-        at = http_put_policy_name(at, op->limit, i);
+        at = http_put_policy_name(at, t);
         before = ",";
     }
     return http_put_text(at, "]");
@@ -146,7 +144,7 @@ static char *put_problem(char *at, const struct limit_op *op, int status,
                           : v->retry_after_ns < 0
                               ? ",\"detail\":\"the cost can never fit: waiting does not help\""
                               : ",\"detail\":\"try again after retry_after_ms\"");
-    return http_put_text(put_violated(at, op, v, terms), ",");
+    return http_put_text(put_violated(at, op, terms), ",");
 }
 
 /* ---- Whole replies --------------------------------------------------------------------------- */
@@ -155,10 +153,10 @@ static void write_reply(struct conn *c, const struct limit_op *op, int status,
                         const struct weir_verdict *v, const struct http_terms *terms,
                         const char *type, struct weir__slice body)
 {
-    char *at = out_room(c, HTTP_HEAD_ROOM + http_fields_room(op->limit) + body.len);
+    char *at = out_room(c, HTTP_HEAD_ROOM + http_fields_room(terms) + body.len);
 
     at = http_put_head(at, op->shape, status);
-    at = http_put_fields(at, c, op, v, terms);
+    at = http_put_fields(at, c, v, terms);
     if (body.at) {
         at = http_put_text(at, "Content-Type: ");
         at = http_put(at, type, strlen(type));
@@ -177,7 +175,7 @@ void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
 {
     struct http_terms terms;
 
-    terms.known = limit_views(c, op, v, terms.view);
+    http_terms_of(c, op, v, &terms);
     write_reply(c, op, status, v, &terms, "application/json", (struct weir__slice){body, len});
 }
 
@@ -191,7 +189,7 @@ static void reply_verdict(struct conn *c, const struct limit_op *op, int status,
     struct http_terms terms;
     char *end;
 
-    terms.known = op->limit && limit_views(c, op, v, terms.view);
+    http_terms_of(c, op, v, &terms);
     if (status == 204) {
         write_reply(c, op, status, v, &terms, "", (struct weir__slice){NULL, 0});
         return;

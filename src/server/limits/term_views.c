@@ -82,7 +82,7 @@ bool limit_views(struct conn *c, const struct limit_op *op, const struct weir_ve
     const struct limit *l = op->limit;
     const bool lone = l->parsed->n == 1, remote = store_of(l)->remote;
 
-    if (lone) {
+    if (lone && v) {
         view[0] =
             (struct weir__term_view){v->limit, v->remaining, -1, weir__max(0, v->reset_after_ns)};
         if (verdict_more(&l->parsed->term[0], v, &view[0].more_after_ns))

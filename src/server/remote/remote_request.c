@@ -211,7 +211,7 @@ void remote_queue_resume(struct worker *w, bool all)
 /* ---- Requests that are answered by themselves ------------------------------------------------ */
 
 /* The operation as its reply function wants it: of several limits, the one that refused. */
-static struct limit_op remote_replied_op(const struct remote_request *a)
+static struct limit_op remote_replied_op(const struct remote_request *a, struct op_all *all)
 {
     struct limit_op op = a->op;
     int named;
@@ -219,6 +219,8 @@ static struct limit_op remote_replied_op(const struct remote_request *a)
     if (a->verb != REMOTE_TAKE_ALL)
         return op;
     named = a->error ? -1 : batch_named(&a->op, a->all->n, &a->decision.verdict);
+    *all = (struct op_all){a->all->n, a->all->limit, a->all->rq};
+    op.all = !a->error && all->n > 1 ? all : NULL;
     op.limit = NULL;
     if (named >= 0) {
         op.limit = a->all->limit[named];
@@ -230,7 +232,8 @@ static struct limit_op remote_replied_op(const struct remote_request *a)
 
 static void remote_request_reply(struct conn *c, const struct remote_request *a)
 {
-    const struct limit_op op = remote_replied_op(a);
+    struct op_all all;
+    const struct limit_op op = remote_replied_op(a, &all);
 
     if (a->verb == REMOTE_TAKE_ALL)
         batch_tally_all(a->pipeline->worker, a->all->limit, a->all->n, a->error,
