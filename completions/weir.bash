@@ -111,12 +111,13 @@ _weir_options()
         ;;
     'explain') echo '--json --help' ;;
     'serve')
-        echo '--config --listen --admin-listen --metrics-listen --tokens --insecure
-        --socket-mode --socket-group --limit --store --max-keys --full --threads
-        --max-connections --max-request --max-key --max-output --max-buffered --max-delayed
-        --connection-part --peer-part --token-part --max-memory --max-wait --idle --drain
-        --literals --literal-state --no-admin --host --trust --trust-hops --client-header
-        --ipv6-prefix --headers --log-level --log-format --log-to --clock --help'
+        echo '--config --listen --admin-listen --metrics-listen --tokens --insecure --tls-cert
+        --tls-key --tls-ca --tls-clients --socket-mode --socket-group --limit --store --max-keys
+        --full --threads --max-connections --max-request --max-key --max-output --max-buffered
+        --max-delayed --connection-part --peer-part --token-part --max-memory --max-wait --idle
+        --drain --literals --literal-state --no-admin --host --trust --trust-hops
+        --client-header --ipv6-prefix --headers --log-level --log-format --log-to --clock
+        --help'
         ;;
     'check') echo '--json --request --header --ip --attr --help' ;;
     'take') echo '--store --limit --no-fallback --max-keys --json --help' ;;
@@ -161,6 +162,10 @@ _weir_value()
     'serve --admin-listen') ;;
     'serve --metrics-listen') ;;
     'serve --tokens') echo '<file>' ;;
+    'serve --tls-cert') echo '<file>' ;;
+    'serve --tls-key') echo '<file>' ;;
+    'serve --tls-ca') echo '<file>' ;;
+    'serve --tls-clients') echo 'required optional' ;;
     'serve --socket-mode') echo '0660 0600 0666' ;;
     'serve --socket-group') ;;
     'serve --limit') ;;

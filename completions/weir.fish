@@ -152,8 +152,9 @@ function __weir_said
                     --max-connections --max-delayed --max-key --max-keys --max-memory \
                     --max-output --max-policies --max-request --max-wait --metrics-listen --out \
                     --over --peer-part --rate --refuse --request --socket-group --socket-mode \
-                    --start --status --store --threads --time --time-format --token-part \
-                    --tokens --top --traffic --trust --trust-hops
+                    --start --status --store --threads --time --time-format --tls-ca --tls-cert \
+                    --tls-clients --tls-key --token-part --tokens --top --traffic --trust \
+                    --trust-hops
                 set value yes
             case '-?*'
             case '*'
@@ -233,6 +234,10 @@ complete -c weir -n '__weir_words serve' -l admin-listen -x -d 'Address that acc
 complete -c weir -n '__weir_words serve' -l metrics-listen -x -d 'Address that accepts connections and is for watching only'
 complete -c weir -n '__weir_words serve' -l tokens -r -F -d 'File with the tokens of clients, one a line'
 complete -c weir -n '__weir_words serve' -l insecure -d 'Accept connections from other machines without tokens'
+complete -c weir -n '__weir_words serve' -l tls-cert -r -F -d 'Certificate in PEM, with those between it and the authority behind it'
+complete -c weir -n '__weir_words serve' -l tls-key -r -F -d 'Private key of the certificate in PEM, without a passphrase'
+complete -c weir -n '__weir_words serve' -l tls-ca -r -F -d 'Authorities in PEM that sign the certificates of clients'
+complete -c weir -n '__weir_words serve' -l tls-clients -x -a 'required optional' -d 'Whether a client needs a certificate of --tls-ca'
 complete -c weir -n '__weir_words serve' -l socket-mode -x -a '0660 0600 0666' -d 'Permissions of Unix sockets'
 complete -c weir -n '__weir_words serve' -l socket-group -x -d 'Group of Unix sockets, such as that of a proxy\'s user (www-data)'
 complete -c weir -n '__weir_words serve' -l limit -x -d 'Limit that requests call NAME'

@@ -108,6 +108,20 @@ static enum serve_role read_listener_role(struct serve_reading *r, const struct 
     return ROLE_ANY;
 }
 
+static enum serve_tls read_listener_tls(struct serve_reading *r, const struct config_text *tls)
+{
+    char word[64];
+
+    if (!tls->text)
+        return SERVE_TLS_USUAL;
+    if (strcmp(tls->text, "true") == 0)
+        return SERVE_TLS_ON;
+    if (strcmp(tls->text, "false") != 0)
+        config_blame(r->config, tls->at, 0, "tls %s: expected true or false",
+                     serve_quoted(word, tls->text));
+    return SERVE_TLS_OFF;
+}
+
 static void read_listeners(struct serve_reading *r)
 {
     const struct config_text *mode = NULL, *group = NULL;
@@ -116,6 +130,7 @@ static void read_listeners(struct serve_reading *r)
 
     for (const struct config_listener *l = r->config->listeners; l; l = l->next) {
         enum serve_role role;
+        enum serve_tls tls;
         char word[64];
 
         if (!listen_address_is_valid(l->address.text))
@@ -128,8 +143,10 @@ static void read_listeners(struct serve_reading *r)
             config_blame(r->config, l->address.at, 0, "more than %d listeners",
                          SERVE_LISTENERS_MAX);
         role = read_listener_role(r, &l->role);
+        tls = read_listener_tls(r, &l->tls);
         if (!given && n <= SERVE_LISTENERS_MAX) {
             r->options->listen_role[r->options->listens] = role;
+            r->options->listen_tls[r->options->listens] = tls;
             r->options->listen[r->options->listens++] = l->address.text;
         }
     }

@@ -71,7 +71,7 @@ static bool is_same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* Whether the socket has the permissions and the group that it had. */
+/* Whether the listener has the permissions, the group, the role and the TLS that it had. */
 static bool is_same_listener(const struct serve_reading *r, const struct config_listener *l)
 {
     const struct config_listener *was = r->then->listeners;
@@ -80,7 +80,7 @@ static bool is_same_listener(const struct serve_reading *r, const struct config_
         was = was->next;
     return was && is_same_text(was->mode.text, l->mode.text) &&
            is_same_text(was->group.text, l->group.text) &&
-           is_same_text(was->role.text, l->role.text);
+           is_same_text(was->role.text, l->role.text) && is_same_text(was->tls.text, l->tls.text);
 }
 
 static void compare_listeners(struct serve_reading *r)
@@ -94,7 +94,7 @@ static void compare_listeners(struct serve_reading *r)
                          l->address.text);
         else if (!is_same_listener(r, l))
             config_blame(r->config, l->address.at, 0,
-                         "'listen' has another socket-mode, socket-group or role: " RESTART);
+                         "'listen' has another socket-mode, socket-group, role or tls: " RESTART);
     for (size_t i = 0; i < r->then_options->listens; i++)
         if (!has_listener(r->options, r->then_options->listen[i]))
             config_blame(r->config, NULL, 0, "'listen' has no '%s' any more: " RESTART,

@@ -234,6 +234,24 @@ static const struct option OPTIONS[] = {
     {"--insecure", NULL, OPTION_FLAG, AT(insecure),
      .help = "accept connections from other machines without tokens; every client may then take "
              "from limits and change them"},
+    {"--tls-cert", "FILE", OPTION_TEXT, AT(tls_cert), .times = 1, .expected = "the path of a file",
+     .completes = COMPLETE_FILE,
+     .help = "certificate in PEM, with those between it and the authority behind it. All TCP "
+             "addresses then speak TLS (1.2 or newer), but for those written plain://HOST:PORT; "
+             "tls:// before unix:/path makes that speak TLS too. The daemon reads the files of TLS "
+             "again when they change"},
+    {"--tls-key", "FILE", OPTION_TEXT, AT(tls_key), .times = 1, .expected = "the path of a file",
+     .by_default = "the file of --tls-cert", .completes = COMPLETE_FILE,
+     .help = "private key of the certificate in PEM, without a passphrase; other users must not be "
+             "able to read it"},
+    {"--tls-ca", "FILE", OPTION_TEXT, AT(tls_ca), .times = 1, .expected = "the path of a file",
+     .completes = COMPLETE_FILE,
+     .help = "authorities in PEM that sign the certificates of clients. A line NAME certificate "
+             "SCOPES in the file of --tokens gives a client whose certificate has that name its "
+             "scopes, without a token"},
+    {"--tls-clients", "required|optional", OPTION_CHOICE, AT(tls_clients_optional),
+     .expected = "required or optional", .by_default = "required",
+     .help = "whether a client needs a certificate of --tls-ca"},
     {"--socket-mode", "MODE", OPTION_OTHER, .set = serve_set_socket_mode,
      .expected = "permissions in octal, such as 0660",
      .by_default = "what the umask leaves; with --socket-group 0660", .completes = "0660 0600 0666",

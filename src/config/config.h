@@ -80,7 +80,7 @@ struct config_value {
 
 struct config_listener {
     struct config_listener *next;
-    struct config_text address, mode, group, role;
+    struct config_text address, mode, group, role, tls;
 };
 
 struct config_store {

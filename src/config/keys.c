@@ -22,6 +22,9 @@ const struct config_key CONFIG_FORMS[] = {
      .expected = "clients, admin or metrics", .usual = "what no other listener has the role for",
      .help = "what the listener is for. admin: everything, as --admin-listen; metrics: watching "
              "only, as --metrics-listen; clients: not administration"},
+    {"listen.tls", CONFIG_YES_NO, .expected = "true or false",
+     .usual = "true with tls-cert, but for Unix sockets",
+     .help = "whether the listener speaks TLS, as tls:// and plain:// before the address"},
     {"store", CONFIG_WORDS, .expected = STORE_EXPECTED ", or a name in stores", .usual = "memory",
      .help = "the daemon's own store: a URL as for --store, or a name in stores"},
     {"stores", CONFIG_FORM, .expected = "names of stores, each with its URL",

@@ -135,6 +135,7 @@ static void read_listener(struct config *c, const struct config_node *key,
         {"socket-mode", &l->mode, config_form_expects("listen.socket-mode")},
         {"socket-group", &l->group, config_form_expects("listen.socket-group")},
         {"role", &l->role, config_form_expects("listen.role")},
+        {"tls", &l->tls, config_form_expects("listen.tls")},
         {0}};
 
     if (value->kind == CONFIG_MAP) {

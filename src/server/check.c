@@ -57,6 +57,8 @@ bool check_begin(struct conn *c, struct check *k, struct check_why *why)
                              "there are no rules: the configuration file has none, or there is no "
                              "configuration file");
     rules_request_init(&k->request, s->rules, scratch, sizeof scratch, s->options.ipv6_prefix);
+    if (c->tls && tls_first_name(c).at)
+        (void)rules_request_set(&k->request, weir__slice_of("attr.certificate"), tls_first_name(c));
     return true;
 }
 
@@ -76,6 +78,10 @@ bool check_was_set(enum rules_set set, struct weir__slice name, struct check_why
 bool check_set(struct check *k, struct weir__slice name, struct weir__slice value,
                struct check_why *why)
 {
+    if (weir__slice_is(name, "certificate") || weir__slice_is(name, "attr.certificate"))
+        return check_because_of(why, 400, "", name,
+                                ": a request cannot set it; it is the name of the client's "
+                                "certificate");
     return check_was_set(rules_request_set(&k->request, name, value), name, why);
 }
 

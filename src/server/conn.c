@@ -248,6 +248,8 @@ void conn_close(struct conn *c)
     clients_remove(&c->worker->server->clients, &c->client);
     out_free(c);
     in_free(c);
+    if (c->tls)
+        tls_end(c);
     resp_end(c);
     http_reader_close(c->http);
     memory_shrink(&c->worker->server->memory, MEMORY_CONNECTIONS, CONN_BYTES);
@@ -274,8 +276,13 @@ static size_t conn_serve(struct conn *c, char *bytes, size_t len)
 {
     long used;
 
-    if (c->protocol == PROTOCOL_UNKNOWN)
+    if (c->protocol == PROTOCOL_UNKNOWN) {
+        if (bytes[0] == TLS_HELLO_BYTE) {
+            tls_refuse_hello(c);
+            return len;
+        }
         c->protocol = conn_detect(bytes, len);
+    }
     if (c->protocol == PROTOCOL_UNKNOWN)
         return 0;
     names_enter(c->worker->server->names);
@@ -322,6 +329,7 @@ static bool conn_keep_input(struct conn *c, const char *bytes, size_t len)
 static char *conn_read_buffer(struct conn *c, size_t *room)
 {
     const size_t want = c->in_len < READ_BYTES ? c->in_len : READ_BYTES;
+    const size_t least = c->tls ? TLS_READ_LEAST : READ_LEAST;
 
     if (c->in_len <= READ_LITTLE) {
         if (c->in_len > 0)
@@ -329,7 +337,7 @@ static char *conn_read_buffer(struct conn *c, size_t *room)
         *room = READ_BYTES - c->in_len;
         return c->worker->in + c->in_len;
     }
-    if (c->in_cap - c->in_len < READ_LEAST && !in_resize(c, c->in_len + want))
+    if (c->in_cap - c->in_len < least && !in_resize(c, c->in_len + (want > least ? want : least)))
         return NULL;
     *room = c->in_cap - c->in_len;
     return c->in + c->in_len;
@@ -345,6 +353,18 @@ static void conn_read_eof(struct conn *c)
     conn_finish(c);
 }
 
+static ssize_t conn_read_socket(struct conn *c, char *at, size_t room)
+{
+    ssize_t got;
+
+    do
+        got = read(c->fd, at, room);
+    while (got < 0 && errno == EINTR);
+    if (got > 0)
+        counter_add(&c->worker->counters.bytes_in, (uint64_t)got);
+    return got;
+}
+
 /* Reads once and answers what came. False: the connection is broken. */
 static bool conn_read(struct conn *c)
 {
@@ -354,16 +374,13 @@ static bool conn_read(struct conn *c)
 
     if (!at)
         return false;
-    do
-        got = read(c->fd, at, room);
-    while (got < 0 && errno == EINTR);
+    got = c->tls ? tls_read(c, at, room) : conn_read_socket(c, at, room);
     if (got < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK;
     if (got == 0) {
         conn_read_eof(c);
         return true;
     }
-    counter_add(&c->worker->counters.bytes_in, (uint64_t)got);
     len = c->in_len + (size_t)got;
     bytes = at - c->in_len;
     used = conn_serve(c, bytes, len);
@@ -382,6 +399,8 @@ static bool conn_read(struct conn *c)
 static bool conn_linger(struct conn *c)
 {
     delayed_abandon(c); /* it gives up its delayed replies before the client learns of it */
+    if (c->tls)
+        tls_finish(c);
     if (c->eof || shutdown(c->fd, SHUT_WR) != 0)
         return false;
     c->lingers = true;
@@ -432,7 +451,7 @@ static bool conn_set_events(struct conn *c)
     const bool goes_on = resp_is_running(&c->resp) && !conn_is_full(c);
     int events;
 
-    if (c->finishing && !c->first && !c->lingers && !conn_linger(c))
+    if (c->finishing && out_is_done(c) && !c->lingers && !conn_linger(c))
         return false;
     if (conn_is_stalled(c))
         c->worker->remote_stalled = c->stalled = true;
@@ -517,7 +536,7 @@ void conn_drain(struct conn *c)
 {
     const bool runs = resp_is_running(&c->resp) && !c->finishing;
 
-    if (c->delayed_n == 0 && !c->first && c->in_len == 0 && !runs) {
+    if (c->delayed_n == 0 && out_is_done(c) && c->in_len == 0 && !runs) {
         conn_close(c); /* it waits for nothing */
         return;
     }
@@ -572,6 +591,8 @@ static bool conn_admit(struct conn *c)
 
 static void conn_refuse(struct worker *w, struct conn *c, int fd)
 {
+    if (c && c->tls)
+        tls_end(c);
     free(c);
     (void)close(fd);
     atomic_fetch_sub(&w->server->open_connections, 1);
@@ -591,7 +612,7 @@ void conn_open(struct worker *w, struct accepted a)
     c->fd = fd;
     c->role = a.role;
     access_begin(c);
-    if (!conn_admit(c)) {
+    if ((a.tls && !tls_begin(c)) || !conn_admit(c)) {
         conn_refuse(w, c, fd);
         return;
     }

@@ -15,6 +15,7 @@
 #include "server/metrics/latency.h"
 #include "server/metrics/tallies.h"
 #include "server/stores.h"
+#include "server/tls/tls.h"
 
 #define READ_BYTES (64 * 1024) /* most bytes of one read */
 /* bytes of replies after which they are sent before more are written */
@@ -55,6 +56,8 @@ void out_aim(struct conn *c, struct segment *s);
 void out_tidy(struct worker *w);
 /* True if everything that may leave has left. */
 bool out_is_empty(const struct conn *c);
+/* True if there is nothing more to send, now or later. */
+bool out_is_done(const struct conn *c);
 void out_free(struct conn *c);
 
 /* ---- Connections (conn.c) -------------------------------------------------------------------- */
@@ -104,7 +107,8 @@ struct conn {
     struct client client;
     struct http_reader *http;
     struct conn_access access;
-    unsigned char role; /* enum access_scope: what its listener is for */
+    struct tls_conn *tls; /* NULL: the connection is plain */
+    unsigned char role;   /* enum access_scope: what its listener is for */
     char peer[46];
     unsigned char scope; /* 1 + an enum conn_scope; 0: not determined yet */
 };
@@ -113,6 +117,7 @@ struct conn {
 struct accepted {
     int fd;
     unsigned char role; /* enum access_scope: what its listener is for */
+    bool tls;           /* its listener speaks TLS */
 };
 
 /* Takes over the descriptor; closes it if there is no room. */
@@ -190,7 +195,8 @@ struct worker {
     struct access_files *files; /* who may ask */
     int64_t unknown_ms;         /* when connections without a token were last looked for */
     unsigned lingering;
-    char *in; /* READ_BYTES, for the connection that is being read */
+    struct tls_worker *tls; /* NULL: it had no connection of TLS yet */
+    char *in;               /* READ_BYTES, for the connection that is being read */
     char *scratch;
     size_t scratch_len, scratch_cap;
     struct batch batch;
@@ -403,7 +409,8 @@ struct server {
     const struct rules *rules; /* read and replaced like names; NULL: none */
     struct worker *workers;
     int threads;
-    _Atomic uint64_t open_connections, delayed, next_id;
+    _Atomic uint64_t open_connections, delayed, handshakes, next_id;
+    _Atomic int64_t tls_logged_ms; /* when a failed handshake was last logged; 0: never */
     struct memory memory;
     struct peers *peers;
     struct access *access;

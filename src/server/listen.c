@@ -30,7 +30,8 @@ struct listener {
     int port;
     bool is_unix;
     unsigned char role; /* enum access_scope: what it is for */
-    dev_t dev;          /* of the socket's file, so that only our own is removed */
+    bool tls;
+    dev_t dev; /* of the socket's file, so that only our own is removed */
     ino_t ino;
     char address[SERVE_ADDRESS];
 };
@@ -101,7 +102,6 @@ static int open_unix(struct listener *l, const char *path, const struct serve_op
     if (strlen(path) == 0 || strlen(path) >= sizeof a.sun_path)
         return listen_error(l->address, "expected a path of 1 to 107 bytes after unix:");
     strcpy(a.sun_path, path);
-    l->is_unix = true;
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (l->fd < 0)
         return listen_error(l->address, strerror(errno));
@@ -236,11 +236,31 @@ static int open_tcp(struct listener *l, const char *text, const struct serve_opt
     return refuse_open_address(l, o);
 }
 
+#define TLS_ADDRESS   "tls://"
+#define PLAIN_ADDRESS "plain://"
+
+/* The address behind tls:// or plain://, which decide whether it speaks TLS. */
+static const char *listen_scheme(const char *text, enum serve_tls *tls)
+{
+    if (strncmp(text, TLS_ADDRESS, sizeof TLS_ADDRESS - 1) == 0) {
+        *tls = SERVE_TLS_ON;
+        return text + sizeof TLS_ADDRESS - 1;
+    }
+    if (strncmp(text, PLAIN_ADDRESS, sizeof PLAIN_ADDRESS - 1) == 0) {
+        *tls = SERVE_TLS_OFF;
+        return text + sizeof PLAIN_ADDRESS - 1;
+    }
+    return text;
+}
+
 bool listen_address_is_valid(const char *text)
 {
     const size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path;
+    enum serve_tls tls;
     char host[SERVE_ADDRESS];
     const char *port;
+
+    text = listen_scheme(text, &tls);
 
     if (strncmp(text, "unix:", 5) == 0)
         return text[5] && strlen(text + 5) < most;
@@ -269,6 +289,33 @@ static unsigned listener_scopes(const struct serve_options *o, size_t i)
     return has_role(o, ROLE_METRICS) ? ACCESS_TAKE : ACCESS_TAKE | ACCESS_METRICS;
 }
 
+/* Whether it speaks TLS, and whether that can be: an exit status. */
+static int listener_tls(struct listener *l, enum serve_tls tls, const struct serve_options *o)
+{
+    l->tls = tls == SERVE_TLS_ON || (tls == SERVE_TLS_USUAL && o->tls_cert && !l->is_unix);
+    if (!l->tls || o->tls_cert)
+        return 0;
+    fprintf(stderr, "weir: --listen '" TLS_ADDRESS "%s': TLS needs a certificate (--tls-cert)\n",
+            l->address);
+    return 2;
+}
+
+static int listener_open(struct listener *l, const struct serve_options *o, size_t i)
+{
+    enum serve_tls tls = o->listen_tls[i];
+    const char *address = listen_scheme(o->listen[i], &tls);
+    int status;
+
+    l->fd = -1;
+    l->role = (unsigned char)listener_scopes(o, i);
+    (void)snprintf(l->address, sizeof l->address, "%s", address);
+    l->is_unix = strncmp(address, "unix:", 5) == 0;
+    status = listener_tls(l, tls, o);
+    if (status)
+        return status;
+    return l->is_unix ? open_unix(l, address + 5, o) : open_tcp(l, address, o);
+}
+
 int listeners_open(struct listeners **out, const struct serve_options *o)
 {
     struct listeners *l = calloc(1, sizeof *l);
@@ -282,11 +329,7 @@ int listeners_open(struct listeners **out, const struct serve_options *o)
         int status;
 
         one->all = l;
-        one->fd = -1;
-        (void)snprintf(one->address, sizeof one->address, "%s", o->listen[i]);
-        status = strncmp(o->listen[i], "unix:", 5) == 0 ? open_unix(one, o->listen[i] + 5, o)
-                                                        : open_tcp(one, o->listen[i], o);
-        one->role = (unsigned char)listener_scopes(o, i);
+        status = listener_open(one, o, i);
         l->n++;
         if (status)
             return status;
@@ -338,7 +381,7 @@ static void listener_accept(uv_poll_t *h, int status, int events)
         const int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            listeners_assign(l->all, (struct accepted){fd, l->role});
+            listeners_assign(l->all, (struct accepted){fd, l->role, l->tls});
             continue;
         }
         if (errno == EINTR || errno == ECONNABORTED)
@@ -431,7 +474,8 @@ enum conn_scope conn_scope(struct conn *c)
 void listeners_announce(const struct listeners *l)
 {
     for (int i = 0; i < l->n; i++)
-        printf("listening on %s\n", l->listener[i].address);
+        printf("listening on %s%s\n", l->listener[i].tls ? TLS_ADDRESS : "",
+               l->listener[i].address);
     (void)fflush(stdout);
 }
 

@@ -262,6 +262,15 @@ void log_set_level(struct log *l, enum log_level least)
     atomic_store(&l->least, (int)least);
 }
 
+bool log_is_due(_Atomic int64_t *last_ms, int64_t now_ms, int64_t every_ms)
+{
+    int64_t last = atomic_load(last_ms);
+
+    if (last != 0 && now_ms - last < every_ms)
+        return false;
+    return atomic_compare_exchange_strong(last_ms, &last, now_ms);
+}
+
 uint64_t log_dropped(struct log *l)
 {
     return l ? atomic_load(&l->dropped) : 0;

@@ -16,6 +16,8 @@
 #ifndef WEIR_SERVER_LOG_H
 #define WEIR_SERVER_LOG_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define LOG_LINES 100         /* most a second */
@@ -45,5 +47,8 @@ void log_print(struct log *log, const char *format, ...) __attribute__((format(p
 /* The same at a level; log_print is LOG_LEVEL_INFO. */
 void log_at(struct log *log, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* True once in so long, for lines that clients can cause: *last_ms is when it was last, or 0. */
+bool log_is_due(_Atomic int64_t *last_ms, int64_t now_ms, int64_t every_ms);
 
 #endif

@@ -28,12 +28,13 @@ static struct part memory_parts(const struct part *all, const struct serve_optio
 
     return (struct part){.bytes = at_least(memory_part(all->bytes, of), one, all->bytes),
                          .delayed = memory_part(all->delayed, of),
-                         .connections = memory_part(all->connections, of)};
+                         .connections = memory_part(all->connections, of),
+                         .handshakes = memory_part(all->handshakes, of)};
 }
 
 void memory_init(struct memory *m, const struct serve_options *o)
 {
-    m->all = (struct part){o->max_buffered, o->max_delayed, o->max_connections};
+    m->all = (struct part){o->max_buffered, o->max_delayed, o->max_connections, TLS_HANDSHAKES};
     m->connection = memory_parts(&m->all, o, o->connection_part ? o->connection_part : 16);
     m->peer = memory_parts(&m->all, o, o->peer_part ? o->peer_part : 4);
     m->local = memory_parts(&m->all, o, o->peer_part ? o->peer_part : 1);
@@ -222,6 +223,24 @@ bool memory_admits(struct server *s, struct peer *peer)
     return memory_take_one(&peer->connections, memory_peer_part(s, peer)->connections);
 }
 
+bool memory_admit_handshake(struct conn *c)
+{
+    struct server *s = c->worker->server;
+
+    if (!memory_take_one(&c->from->handshakes, memory_peer_part(s, c->from)->handshakes))
+        return false;
+    if (memory_take_one(&s->handshakes, s->memory.all.handshakes))
+        return true;
+    atomic_fetch_sub(&c->from->handshakes, 1);
+    return false;
+}
+
+void memory_release_handshake(struct conn *c)
+{
+    atomic_fetch_sub(&c->from->handshakes, 1);
+    atomic_fetch_sub(&c->worker->server->handshakes, 1);
+}
+
 /* ---- The process ----------------------------------------------------------------------------- */
 
 #define TRIM_BYTES ((uint64_t)4 << 20) /* freeing less is not worth a walk over the heap */
@@ -325,7 +344,11 @@ uint64_t store_memory_of(uint64_t max_memory)
 
 void memory_divide(struct serve_options *o)
 {
-    const uint64_t all = daemon_memory_of(o->max_memory), one = MEMORY_LITTLE + sizeof(struct conn);
+    const uint64_t all = daemon_memory_of(o->max_memory);
+    const uint64_t one = MEMORY_LITTLE + sizeof(struct conn) +
+                         (o->tls_ca     ? TLS_KNOWN_BYTES
+                          : o->tls_cert ? TLS_OPEN_BYTES
+                                        : 0);
     const uint64_t fixed = ITSELF_BYTES + (uint64_t)o->threads * WORKER_BYTES;
     uint64_t others;
 

@@ -43,6 +43,7 @@ struct sockaddr_storage;
     X(MULTI, multi)               /* commands between MULTI and EXEC            */    \
     X(REMOTE, remote)             /* takes of a Redis under way, with their keys */   \
     X(CONNECTIONS, connections)   /* the structs, and the addresses they come from */ \
+    X(TLS, tls)                   /* what OpenSSL keeps for connections, about  */    \
     X(LITERALS, literals)         /* limits that came with requests             */    \
     X(TOKENS, tokens)             /* the token file, and wrong ones by address   */   \
     X(WORKERS, workers)           /* their buffers, which do not grow with clients */
@@ -54,9 +55,9 @@ enum memory_kind {
         MEMORY_KIND_COUNT
 };
 
-/* What may be kept: bytes, delayed replies, connections. */
+/* What may be kept: bytes, delayed replies, connections, handshakes of TLS under way. */
 struct part {
-    uint64_t bytes, delayed, connections;
+    uint64_t bytes, delayed, connections, handshakes;
 };
 
 struct memory {
@@ -102,6 +103,9 @@ void memory_release_delayed(struct conn *c);
 void memory_move(struct conn *c, struct peer *tenant);
 /* Admits one more connection of that peer; false: it has as many as it may. */
 bool memory_admits(struct server *s, struct peer *peer);
+/* Admits one more handshake of TLS of this connection's peer, as delayed replies are admitted. */
+bool memory_admit_handshake(struct conn *c);
+void memory_release_handshake(struct conn *c);
 
 /* Gives free memory back to the system, if much of it was in use a while ago. Called by one
  * thread. */
@@ -134,7 +138,7 @@ struct peer {
     bool local;                /* the loopback or a Unix socket: many clients may be behind it */
     bool tenant;               /* not an address: the name of a token */
     unsigned users;            /* under the peers' lock */
-    _Atomic uint64_t kept, delayed, connections;
+    _Atomic uint64_t kept, delayed, connections, handshakes;
 };
 
 struct peers *peers_open(const uint64_t secret[2]);

@@ -247,12 +247,14 @@ void out_aim(struct conn *c, struct segment *s)
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
-/* Returns how many bytes the socket took; -1 if it is broken. */
+/* Returns how many bytes the socket, or TLS before it, took; -1 if it is broken. */
 static ssize_t out_transmit(struct conn *c, const struct iovec *part, size_t n)
 {
     const struct msghdr m = {.msg_iov = (struct iovec *)part, .msg_iovlen = n};
     ssize_t sent;
 
+    if (c->tls)
+        return tls_send(c, part, n);
     do
         sent = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
@@ -262,6 +264,27 @@ static ssize_t out_transmit(struct conn *c, const struct iovec *part, size_t n)
     return sent;
 }
 
+static ssize_t scratch_transmit(struct conn *c)
+{
+    struct worker *w = c->worker;
+    ssize_t sent;
+
+    do
+        sent = send(c->fd, w->scratch, w->scratch_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
+    counter_add(&w->counters.bytes_out, (uint64_t)sent);
+    return sent;
+}
+
+static ssize_t scratch_encrypt(struct conn *c)
+{
+    const struct iovec all = {c->worker->scratch, c->worker->scratch_len};
+
+    return tls_send(c, &all, 1);
+}
+
 static bool flush_scratch(struct conn *c)
 {
     struct worker *w = c->worker;
@@ -269,16 +292,12 @@ static bool flush_scratch(struct conn *c)
 
     if (w->scratch_len == 0)
         return true;
-    do
-        sent = send(c->fd, w->scratch, w->scratch_len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (sent < 0 && errno == EINTR);
-    if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+    sent = c->tls ? scratch_encrypt(c) : scratch_transmit(c);
+    if (sent < 0) {
         w->scratch_len = 0;
         return false;
     }
-    if (sent > 0)
-        counter_add(&w->counters.bytes_out, (uint64_t)sent);
-    keep_scratch(c, sent > 0 ? (size_t)sent : 0);
+    keep_scratch(c, (size_t)sent);
     return true;
 }
 
@@ -300,9 +319,11 @@ static void segments_sent(struct conn *c, size_t sent)
 
 bool out_flush(struct conn *c)
 {
+    if (c->tls && !tls_flush(c))
+        return false;
     if (uses_scratch(c))
         return flush_scratch(c);
-    while (!out_is_empty(c)) {
+    while (c->first && !is_awaited(c->first)) {
         struct iovec part[GATHER];
         size_t n = 0, bytes = 0;
         ssize_t sent;
@@ -323,5 +344,10 @@ bool out_flush(struct conn *c)
 
 bool out_is_empty(const struct conn *c)
 {
-    return !c->first || is_awaited(c->first);
+    return (!c->first || is_awaited(c->first)) && !(c->tls && tls_is_waiting(c));
+}
+
+bool out_is_done(const struct conn *c)
+{
+    return !c->first && !(c->tls && tls_is_waiting(c));
 }

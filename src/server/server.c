@@ -469,7 +469,7 @@ static void server_signal_ignored(uv_signal_t *h, int signum)
         reload_ask(s->reload, "SIGHUP"); /* which reads all files */
         return;
     }
-    if (signum == SIGHUP && s->options.tokens) {
+    if (signum == SIGHUP && (s->options.tokens || s->options.tls_cert)) {
         access_ask(s);
         return;
     }

@@ -15,6 +15,7 @@
  *     remote/     requests to remote stores, without a thread that waits (remote_request.h)
  *     limits/     names and texts to policies (limits.h); room.c: the room for keys, for the log
  *     access/     tokens, scopes and roles: who may ask
+ *     tls/        TLS between sockets and connections
  *     resp/       the commands of the RESP front
  *     http/       the routes of the HTTP front
  *
@@ -104,15 +105,27 @@ enum serve_role {
     ROLE_METRICS
 };
 
+/* Whether a listener speaks TLS. */
+enum serve_tls {
+    SERVE_TLS_USUAL, /* with --tls-cert, unless it is a Unix socket */
+    SERVE_TLS_ON,    /* tls://ADDRESS */
+    SERVE_TLS_OFF    /* plain://ADDRESS */
+};
+
 /* The options of `weir serve`. Zero is the default of every number. */
 struct serve_options {
     const char *listen[SERVE_LISTENERS_MAX]; /* "127.0.0.1:7311", "unix:/path", ":7311" */
     enum serve_role listen_role[SERVE_LISTENERS_MAX];
+    enum serve_tls listen_tls[SERVE_LISTENERS_MAX];
     size_t listens;
-    const char *tokens;       /* the token file; NULL: none is needed */
-    bool insecure;            /* listens beyond this machine without tokens */
-    int64_t socket_mode;      /* permissions of Unix sockets; 0: those that the umask leaves */
-    const char *socket_group; /* their group; NULL: the daemon's */
+    const char *tls_cert;      /* NULL: no listener speaks TLS */
+    const char *tls_key;       /* NULL: in the file of the certificate */
+    const char *tls_ca;        /* authorities of clients' certificates; NULL: none are asked for */
+    bool tls_clients_optional; /* clients without a certificate may connect */
+    const char *tokens;        /* the token file; NULL: none is needed */
+    bool insecure;             /* listens beyond this machine without tokens */
+    int64_t socket_mode;       /* permissions of Unix sockets; 0: those that the umask leaves */
+    const char *socket_group;  /* their group; NULL: the daemon's */
     int threads;
     const char *store;
     bool store_of_env; /* the URL came from WEIR_STORE */
@@ -158,7 +171,7 @@ struct serve_options {
 /* Adds a limit; false: out of memory. The array is the caller's to free. */
 bool serve_limit_add(struct serve_options *o, struct serve_limit l);
 
-/* HOST:PORT, [HOST]:PORT, :PORT or unix:/path. */
+/* HOST:PORT, [HOST]:PORT, :PORT or unix:/path, behind tls:// or plain:// or neither. */
 bool listen_address_is_valid(const char *text);
 
 /* From now on, until server_run hears them, no signal ends the process that means something else to
@@ -176,20 +189,24 @@ struct worker;
 struct conn;
 
 /* One worker's counters; only it writes them. */
-#define SERVE_COUNTERS(X)                                                     \
-    X(connections) /* accepted                                   */           \
-    X(refused_connections)                                                    \
-    X(commands) /* RESP commands and HTTP requests               */           \
-    X(takes)                                                                  \
-    X(allowed)                                                                \
-    X(denied)                                                                 \
-    X(shadow_denied) /* allowed, but a shadow would have refused */           \
-    X(errors)        /* answered with an error                          */    \
-    X(delayed)       /* replies that were sent later                  */      \
-    X(auth_failures) /* wrong tokens                                    */    \
-    X(auth_limited)  /* tokens that were not compared: too many wrong ones */ \
-    X(auth_removed)  /* connections closed because their token was removed */ \
-    X(bytes_in)                                                               \
+#define SERVE_COUNTERS(X)                                                      \
+    X(connections) /* accepted                                   */            \
+    X(refused_connections)                                                     \
+    X(commands) /* RESP commands and HTTP requests               */            \
+    X(takes)                                                                   \
+    X(allowed)                                                                 \
+    X(denied)                                                                  \
+    X(shadow_denied)  /* allowed, but a shadow would have refused */           \
+    X(errors)         /* answered with an error                          */    \
+    X(delayed)        /* replies that were sent later                  */      \
+    X(auth_failures)  /* wrong tokens                                    */    \
+    X(auth_limited)   /* tokens that were not compared: too many wrong ones */ \
+    X(auth_removed)   /* connections closed because their token was removed */ \
+    X(tls_handshakes) /* of TLS, that were completed                    */     \
+    X(tls_resumed)    /* of these, by a session from before              */    \
+    X(tls_failures)   /* handshakes that failed                         */     \
+    X(tls_refused)    /* not begun: too many were under way             */     \
+    X(bytes_in)                                                                \
     X(bytes_out)
 
 struct counters {

@@ -141,6 +141,7 @@ static void worker_ticked(uv_timer_t *h)
     close_idle(w);
     close_lingering(w);
     access_tick(w, (int64_t)uv_now(&w->loop));
+    tls_tick(w, (int64_t)uv_now(&w->loop));
     if (w->index == 0) {
         names_tidy(w->server->names);
         memory_tidy(w->server);
@@ -208,6 +209,7 @@ void worker_close(struct worker *w)
     (void)uv_loop_close(&w->loop);
     remote_free(w);
     access_worker_close(w);
+    tls_worker_close(w);
     literals_close(w->literals);
     free(w->heap);
     free(w->in);

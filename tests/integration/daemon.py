@@ -221,6 +221,7 @@ def limit_files(nofile):
 
 def parse_address(text):
     """("127.0.0.1", 7311), ("::1", 7311), or a path."""
+    text = text.removeprefix("tls://")
     if text.startswith("unix:"):
         return text[5:]
     host, _, port = text.rpartition(":")
@@ -244,8 +245,10 @@ def dial(address, timeout=PATIENCE_S):
 class Line:
     """A connection, read as a stream."""
 
-    def __init__(self, address, timeout=PATIENCE_S):
+    def __init__(self, address, timeout=PATIENCE_S, tls=None):
         self.socket = dial(address, timeout)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self.buffer, self.at = b"", 0     # what has come, and how much of it was read
 
     def send_bytes(self, data):

@@ -94,10 +94,33 @@ void access_end(struct conn *c)
     memory_move(c, NULL);
 }
 
+/* The line for the client's certificate, by the first of its names that has one; or NULL. */
+static const struct token *access_of_certificate(const struct conn *c)
+{
+    const struct token_table *t = c->worker->files->tokens;
+
+    if (!t || !c->tls)
+        return NULL;
+    for (const char *name = tls_next_name(c, ""); name[0]; name = tls_next_name(c, name)) {
+        const struct token *found = tokens_find_certificate(t, weir__slice_of(name));
+
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+bool access_certify(struct conn *c)
+{
+    const struct token *found = access_of_certificate(c);
+
+    return !found || access_set(c, found);
+}
+
 void access_forget(struct conn *c)
 {
     if (c->access.token && !c->access.token->by_certificate)
-        (void)access_set(c, NULL);
+        (void)access_set(c, access_of_certificate(c));
 }
 
 /* ---- Trying a token -------------------------------------------------------------------------- */
@@ -107,13 +130,9 @@ void access_forget(struct conn *c)
 static void access_failed(struct conn *c)
 {
     struct server *s = c->worker->server;
-    const int64_t now_ms = (int64_t)uv_now(&c->worker->loop);
-    int64_t last = atomic_load(&s->access->logged_ms);
 
     counter_add(&c->worker->counters.auth_failures, 1);
-    if (now_ms - last < FAILURES_LOGGED_MS && last != 0)
-        return;
-    if (atomic_compare_exchange_strong(&s->access->logged_ms, &last, now_ms))
+    if (log_is_due(&s->access->logged_ms, (int64_t)uv_now(&c->worker->loop), FAILURES_LOGGED_MS))
         log_at(s->log, LOG_LEVEL_WARNING,
                "a wrong token came from %s (others within the next 10 s are only counted, in INFO)",
                c->peer);
@@ -260,4 +279,13 @@ int64_t access_tokens(struct server *s)
 
     access_files_release(s->access, f);
     return n;
+}
+
+int64_t access_certificate_expires_s(struct server *s)
+{
+    struct access_files *f = access_files_retain(s->access);
+    const int64_t expires_s = tls_context_expires_s(f->tls);
+
+    access_files_release(s->access, f);
+    return expires_s;
 }

@@ -61,6 +61,9 @@ enum access_outcome {
  * proxy), or is empty. *retry_ns: when it may try again. */
 enum access_outcome access_try(struct conn *c, struct weir__slice name, struct weir__slice token,
                                struct weir__slice client, int64_t *retry_ns);
+/* The client has shown a certificate: the connection has the rights of its line, if there is one.
+ * False: that name has as many connections as it may. */
+bool access_certify(struct conn *c);
 /* The connection has no token from here on, but for that of its certificate. */
 void access_forget(struct conn *c);
 
@@ -108,6 +111,8 @@ void access_tick(struct worker *w, int64_t now_ms);
 
 /* How many tokens there are; -1: none are needed. */
 int64_t access_tokens(struct server *s);
+/* When the daemon's certificate expires, in seconds since 1970; 0: it has none. */
+int64_t access_certificate_expires_s(struct server *s);
 
 /* ---- Attempts (attempts.c) ------------------------------------------------------------------- */
 

@@ -3,7 +3,8 @@
  * A thread of its own looks once a second whether something else is behind their paths, and at once
  * after SIGHUP; WEIR.CONFIG RELOAD reads them together with the configuration (reload.c). A file
  * with a mistake changes nothing: the log has every mistake, and what was read before stays in
- * force.
+ * force. For the thread, tokens and certificate stand apart: a certificate that does not fit its
+ * key keeps no removed token alive.
  */
 #include "server/access/access_files.h"
 
@@ -30,6 +31,7 @@ static void files_free(struct access *a, struct access_files *f)
     if (f->tokens && a)
         memory_shrink(&a->server->memory, MEMORY_TOKENS, tokens_bytes(f->tokens));
     tokens_free(f->tokens);
+    tls_context_free(f->tls);
     free(f);
 }
 
@@ -84,10 +86,13 @@ static uint64_t path_stamp(const char *path, uint64_t before)
 
 static uint64_t files_stamp(const struct server *s)
 {
-    return path_stamp(s->options.tokens, 1);
+    const struct serve_options *o = &s->options;
+
+    return path_stamp(o->tls_ca,
+                      path_stamp(o->tls_key, path_stamp(o->tls_cert, path_stamp(o->tokens, 1))));
 }
 
-struct access_files *access_read(struct server *s, tokens_tell *tell, void *arg)
+static struct access_files *files_new(const struct server *s, tokens_tell *tell, void *arg)
 {
     struct access_files *f = calloc(1, sizeof *f);
 
@@ -97,14 +102,35 @@ struct access_files *access_read(struct server *s, tokens_tell *tell, void *arg)
     }
     f->users = 1;
     f->stamp = files_stamp(s);
-    if (s->options.tokens) {
-        f->tokens = tokens_read(s->options.tokens, tell, arg);
-        if (!f->tokens) {
-            free(f);
-            return NULL;
-        }
-    }
     return f;
+}
+
+static bool files_read_tokens(const struct server *s, struct access_files *f, tokens_tell *tell,
+                              void *arg)
+{
+    if (s->options.tokens)
+        f->tokens = tokens_read(s->options.tokens, tell, arg);
+    return f->tokens || !s->options.tokens;
+}
+
+static bool files_read_tls(const struct server *s, struct access_files *f, tokens_tell *tell,
+                           void *arg)
+{
+    if (s->options.tls_cert)
+        f->tls = tls_context_read(&s->options, tell, arg);
+    return f->tls || !s->options.tls_cert;
+}
+
+struct access_files *access_read(struct server *s, tokens_tell *tell, void *arg)
+{
+    struct access_files *f = files_new(s, tell, arg);
+    const bool tokens = f && files_read_tokens(s, f, tell, arg);
+    const bool tls = f && files_read_tls(s, f, tell, arg);
+
+    if (tokens && tls)
+        return f;
+    access_drop(f);
+    return NULL;
 }
 
 void access_drop(struct access_files *next)
@@ -141,18 +167,38 @@ static void access_log(void *server, const char *line)
 static void access_reload(struct access *a, const char *why)
 {
     struct server *s = a->server;
-    struct access_files *next = access_read(s, access_log, s);
+    struct access_files *next = files_new(s, access_log, s), *was;
+    bool tokens, tls;
 
-    if (!next) {
+    if (!next)
+        return;
+    was = access_files_retain(a);
+    tokens = files_read_tokens(s, next, access_log, s);
+    tls = files_read_tls(s, next, access_log, s);
+    if (!tokens)
+        next->tokens = tokens_share(was->tokens);
+    if (!tls)
+        next->tls = tls_context_share(was->tls);
+    access_files_release(a, was);
+    if (!tokens || !tls)
         log_at(s->log, LOG_LEVEL_ERROR,
-               "access: the files were not loaded (%s); what was loaded before stays in force",
+               "access: %s not loaded (%s); what was loaded before stays in force",
+               tokens ? "the certificate was"
+               : tls  ? "the token file was"
+                      : "the files were",
                why);
+    if ((!tokens && !tls) || (!tls && !next->tls)) {
+        access_drop(next);
         return;
     }
     access_replace(s, next);
     server_wake_all(s);
-    log_print(s->log, "access: loaded again (%s), tokens: %zu", why,
-              next->tokens ? tokens_count(next->tokens) : 0);
+    if (tokens && s->options.tokens)
+        log_print(s->log, "access: loaded again (%s), tokens: %zu", why,
+                  tokens_count(next->tokens));
+    if (tls && s->options.tls_cert)
+        log_print(s->log, "tls: certificate loaded again (%s): %s", why,
+                  tls_context_text(next->tls));
 }
 
 /* Sleeps, but for an end or a question. True: it was asked. */
@@ -214,7 +260,7 @@ bool access_start(struct server *s)
     struct access *a = s->access;
     sigset_t all, before;
 
-    if (!s->options.tokens)
+    if (!s->options.tokens && !s->options.tls_cert)
         return true;
     (void)sigfillset(&all); /* signals are for the threads that have a loop */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -245,6 +291,24 @@ static void access_print(void *arg, const char *line)
     fprintf(stderr, "weir: %s\n", line);
 }
 
+/* False: an option is for TLS, and there is no certificate. */
+static bool access_has_certificate(const struct serve_options *o)
+{
+    const char *option = o->tls_key                ? "--tls-key"
+                         : o->tls_ca               ? "--tls-ca"
+                         : o->tls_clients_optional ? "--tls-clients"
+                                                   : NULL;
+
+    if (o->tls_cert && o->tls_clients_optional && !o->tls_ca) {
+        fprintf(stderr, "weir: --tls-clients needs the authorities of clients (--tls-ca)\n");
+        return false;
+    }
+    if (o->tls_cert || !option)
+        return true;
+    fprintf(stderr, "weir: %s needs a certificate (--tls-cert)\n", option);
+    return false;
+}
+
 int access_open(struct server *s)
 {
     struct access *a = calloc(1, sizeof *a);
@@ -260,10 +324,14 @@ int access_open(struct server *s)
     (void)pthread_cond_init(&a->woken, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     s->access = a;
+    if (!access_has_certificate(&s->options))
+        return 2;
     first = access_read(s, access_print, NULL);
     if (!first)
         return 2;
     access_replace(s, first);
+    if (first->tls)
+        log_print(s->log, "tls: certificate: %s", tls_context_text(first->tls));
     if (!s->options.tokens)
         return 0;
     a->tenants = peers_open(weir__engine_secret(s->engine));

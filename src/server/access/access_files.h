@@ -12,6 +12,7 @@ struct access_files {
     unsigned users;             /* under the lock of struct access */
     uint64_t stamp;             /* of the files when they were read */
     struct token_table *tokens; /* NULL: no token is needed */
+    struct tls_context *tls;    /* NULL: no listener speaks TLS */
 };
 
 struct access {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #define LINE_TOLD     1024 /* bytes of a message, with the path */
 
 struct token_table {
+    _Atomic unsigned more_owners;
     size_t n, bytes, slots; /* slots: a power of two, at least twice n */
     char *text;             /* the file without its tokens; names and prefixes borrow from it */
     size_t len;
@@ -295,10 +297,20 @@ static struct token_table *table_new(const char *text, size_t len)
     return t;
 }
 
+struct token_table *tokens_share(struct token_table *t)
+{
+    atomic_fetch_add(&t->more_owners, 1);
+    return t;
+}
+
 void tokens_free(struct token_table *t)
 {
     if (!t)
         return;
+    if (atomic_load(&t->more_owners) > 0) {
+        atomic_fetch_sub(&t->more_owners, 1);
+        return;
+    }
     if (t->text)
         explicit_bzero(t->text, t->len); /* a line with a mistake may still have its token */
     free(t->text);

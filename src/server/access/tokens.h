@@ -56,6 +56,8 @@ typedef void tokens_tell(void *arg, const char *line);
 /* Reads the file. NULL: every mistake was told, "FILE:LINE:COLUMN: ...", or that it cannot be read.
  * A line that begins with "warning: " is no mistake. */
 struct token_table *tokens_read(const char *path, tokens_tell *tell, void *arg);
+/* The same table, with an owner more. */
+struct token_table *tokens_share(struct token_table *t);
 void tokens_free(struct token_table *t); /* NULL is ignored */
 size_t tokens_count(const struct token_table *t);
 size_t tokens_bytes(const struct token_table *t);

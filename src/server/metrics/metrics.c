@@ -73,6 +73,15 @@ static const struct {
     {"weir_requests_total", "RESP commands and HTTP requests.", COUNTER(commands)},
     {"weir_delayed_replies_total", "Replies that were sent later, when their turn came.",
      COUNTER(delayed)},
+    {"weir_auth_failures_total", "Wrong tokens.", COUNTER(auth_failures)},
+    {"weir_auth_limited_total", "Tokens that were not compared: too many wrong ones came before.",
+     COUNTER(auth_limited)},
+    {"weir_tls_handshakes_total", "Handshakes of TLS that were completed.",
+     COUNTER(tls_handshakes)},
+    {"weir_tls_resumed_total", "Those of them that resumed a session.", COUNTER(tls_resumed)},
+    {"weir_tls_failures_total", "Handshakes of TLS that failed.", COUNTER(tls_failures)},
+    {"weir_tls_refused_total", "Handshakes that were not begun: too many were under way.",
+     COUNTER(tls_refused)},
     {"weir_received_bytes_total", "Bytes from clients.", COUNTER(bytes_in)},
     {"weir_sent_bytes_total", "Bytes to clients.", COUNTER(bytes_out)},
 #undef COUNTER
@@ -128,6 +137,12 @@ static void metrics_put_now(struct metrics_text *t, struct server *s)
     metrics_sample(t, "weir_delayed_replies", "", server_delayed(s));
     metrics_family(t, "weir_remote_requests", "gauge", "Requests that wait for a remote store.");
     metrics_sample(t, "weir_remote_requests", "", server_awaited(s));
+    if (s->options.tls_cert) {
+        metrics_family(t, "weir_tls_certificate_expiry_timestamp_seconds", "gauge",
+                       "When the certificate expires, in seconds since 1970.");
+        metrics_sample(t, "weir_tls_certificate_expiry_timestamp_seconds", "",
+                       (uint64_t)access_certificate_expires_s(s));
+    }
     metrics_family(t, "weir_log_lines_dropped_total", "counter",
                    "Lines of the log that were dropped: repeated, too many, or not read in time.");
     metrics_sample(t, "weir_log_lines_dropped_total", "", log_dropped(s->log));

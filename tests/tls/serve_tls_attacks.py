@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Clients of TLS that mean harm, or are broken: `serve_tls_attacks.py PATH_TO_WEIR`.
+
+The bounds are those of src/server/tls/tls.h: handshakes take 10 s at most, an address has a part of
+1024 of them, and what a client makes the daemon keep is counted. The attackers come from 127.0.0.2,
+the others from 127.0.0.1, which are two peers.
+"""
+
+import contextlib
+import os
+import random
+import select
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+from tls_kit import check, expect, info, play, tls_daemon, until
+
+HANDSHAKES = 1024
+ATTACKER = "127.0.0.2"
+
+
+def dial(daemon):
+    return socket.create_connection(daemon.addresses[0], 20, source_address=(ATTACKER, 0))
+
+
+def hello():
+    """The first bytes of a client."""
+    sent, got = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = ssl.create_default_context().wrap_bio(got, sent, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return sent.read()
+
+
+def ends(line, seconds=20):
+    """Reads until the daemon closes: True if it does in time."""
+    line.settimeout(seconds)
+    try:
+        while line.recv(65536):
+            pass
+    except socket.timeout:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def others_are_served(daemon, sentence):
+    began = time.monotonic()
+    with daemon.resp(tls=daemon.authority.client()) as c:
+        good = c.ask("WEIR.TAKE", "api", "other")[0] == 1
+    took = time.monotonic() - began
+    check(f"others are served: {sentence}", good and took < 2, f"{took:.2f} s")
+
+
+# ---- Handshakes --------------------------------------------------------------------------------
+
+
+def handshakes_that_do_not_go_on():
+    """One wait of ten seconds for all kinds of them."""
+    with tls_daemon("--peer-part", "1/4") as daemon:
+        began = time.monotonic()
+        first = hello()
+        silent = [dial(daemon) for _ in range(20)]
+        half = [dial(daemon) for _ in range(HANDSHAKES // 4 + 40)]
+        for line in half:
+            line.sendall(first[:100])
+        check("an address has its part of the handshakes",
+              until(lambda: info(daemon, "tls_refused") == [40]), info(daemon, "tls_refused"))
+        others_are_served(daemon, "while handshakes do not go on")
+        kept = info(daemon, "memory_tls")[0]
+        check("what they take is counted", HANDSHAKES // 4 * 10000 < kept < 16 << 20, kept)
+        slow = half[0]
+        until(lambda: time.monotonic() - began > 5)
+        with contextlib.suppress(OSError):
+            slow.sendall(first[100:101])    # a byte now and then wins no time
+        check("all of them end", all(ends(line) for line in silent + half))
+        took = time.monotonic() - began
+        check("after ten seconds", 9 < took < 14, f"{took:.1f} s")
+        check("nothing is left", until(lambda: info(daemon, "memory_tls")[0] < 100000))
+
+
+def garbage():
+    rng = random.Random(17)
+    with tls_daemon() as daemon:
+        first, lines = hello(), []
+        for i in range(300):
+            line = dial(daemon)
+            if i % 3 == 0:
+                data = b"\x16" + rng.randbytes(rng.randrange(1, 3000))
+            elif i % 3 == 1:
+                data = bytearray(first)
+                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            else:
+                data = first + rng.randbytes(rng.randrange(1, 500))
+            with contextlib.suppress(OSError):
+                line.sendall(data)
+                line.shutdown(socket.SHUT_WR)
+            lines.append(line)
+        check("each comes to an end", all(ends(line) for line in lines))
+        others_are_served(daemon, "among garbage")
+        failed = info(daemon, "tls_failures")[0]
+        check("most are failures", failed >= 200, failed)
+        long = dial(daemon)
+        with contextlib.suppress(OSError):
+            for _ in range(20): # of a first message of 100,000 bytes
+                long.sendall(b"\x16\x03\x01\x10\x00" + b"\x01\x01\x86\xa0" + bytes(4092))
+        check("a handshake has a size", ends(long, 5))
+        check("nothing is left", until(lambda: info(daemon, "memory_tls")[0] < 100000))
+
+
+def a_flood_of_handshakes():
+    with tls_daemon(manual=False) as daemon:
+        stop = threading.Event()
+
+        def run():
+            context = ssl.create_default_context(cafile=daemon.authority.file)
+            while not stop.is_set():
+                with contextlib.suppress(OSError):
+                    context.wrap_socket(dial(daemon), server_hostname="localhost").close()
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        with daemon.resp(tls=daemon.authority.client()) as c:
+            worst, end = 0, time.monotonic() + 1.5
+            while time.monotonic() < end:
+                began = time.monotonic()
+                c.ask("PING")
+                worst = max(worst, time.monotonic() - began)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        done = info(daemon, "tls_handshakes")[0]
+        check("others are served between handshakes", worst < 0.5 and done > 50,
+              f"worst {worst * 1000:.0f} ms, handshakes {done}")
+
+
+def renegotiation():
+    with tls_daemon() as daemon:
+        host, port = daemon.addresses[0]
+        done = subprocess.run(["openssl", "s_client", "-connect", f"{host}:{port}", "-tls1_2",
+                               "-CAfile", daemon.authority.file],
+                              input=b"R\n", capture_output=True, timeout=20, check=False)
+        text = (done.stdout + done.stderr).decode(errors="replace")
+        check("is refused", "RENEGOTIATING" in text and "no renegotiation" in text, text[-800:])
+
+
+# ---- Memory ------------------------------------------------------------------------------------
+
+
+def deaf(daemon):
+    """A client that asks for 8 MB and reads nothing, until the daemon takes no more."""
+    line = daemon.authority.client().wrap_socket(dial(daemon), server_hostname="localhost")
+    data = b"*2\r\n$4\r\nECHO\r\n$60000\r\n" + b"x" * 60000 + b"\r\n"
+    line.settimeout(0.3)
+    with contextlib.suppress(OSError):
+        for _ in range(140):
+            line.sendall(data)
+    return line
+
+
+def clients_that_do_not_read():
+    with tls_daemon("--max-buffered", "24MiB", "--max-output", "256KiB") as daemon:
+        before = daemon.rss_mib()
+        lines = []
+        threads = [threading.Thread(target=lambda: lines.append(deaf(daemon))) for _ in range(40)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        others_are_served(daemon, "beside clients that do not read")
+        kept, grown = info(daemon, "memory_output")[0], daemon.rss_mib() - before
+        check("what waits for them is bounded", 1 << 20 < kept < 26 << 20, kept)
+        check("and the process", grown < 60, f"{grown:.0f} MiB")
+        for line in lines:
+            line.close()
+        check("nothing is left", until(lambda: info(daemon, "memory_output")[0] == 0))
+
+
+def records_that_are_never_whole():
+    with tls_daemon("--max-buffered", "4MiB", "--max-request", "64KiB",
+                    "--max-output", "64KiB") as daemon:
+        lines = [daemon.authority.client().wrap_socket(dial(daemon), server_hostname="localhost")
+                 for _ in range(400)]
+        for line in lines:
+            line.sendall(b"PING\r\n")
+            line.recv(100)
+            raw = socket.socket(fileno=os.dup(line.fileno()))
+            with contextlib.suppress(OSError):
+                raw.sendall(b"\x17\x03\x03\x40\x00" + b"x" * 1000)
+            raw.close()
+        check("they are counted", until(lambda: info(daemon, "memory_input")[0] > 1 << 20))
+        kept = info(daemon, "memory_input")[0]
+        check("and bounded: others of them are closed", kept <= 5 << 20, kept)
+        closed = sum(bool(select.select([line], [], [], 0)[0]) for line in lines)
+        check("which some were", closed > 50, closed)
+        others_are_served(daemon, "beside unfinished records")
+        for line in lines:
+            line.close()
+        expect("nothing is left", until(lambda: info(daemon, "memory_input")[0] == 0), True)
+
+
+def main():
+    return play("serve-tls-attacks", [
+        handshakes_that_do_not_go_on, garbage, a_flood_of_handshakes, renegotiation,
+        clients_that_do_not_read, records_that_are_never_whole])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
