@@ -32,7 +32,7 @@ static inline char *weir__resp_bytes(char *at, const void *bytes, size_t len)
 
 static inline char *weir__resp_end(char *at)
 {
-    return weir__resp_bytes(at, "\r\n", 2);
+    return (char *)memcpy(at, "\r\n", 2) + 2;
 }
 
 static inline char *weir__resp_head(char *at, char mark, size_t n)

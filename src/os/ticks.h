@@ -12,13 +12,16 @@ bool weir__ticks_usable(void);
 /* Reads the counter. The reading is not ordered with the loads and stores around it: the processor
  * may read it early, by the time that a load before it takes. An ordered reading would take half as
  * long again. */
+#if defined(__x86_64__)
 static inline uint64_t weir__ticks(void)
 {
-#if defined(__x86_64__)
     return __builtin_ia32_rdtsc();
-#else
-    return 0;
-#endif
 }
+#else
+static inline uint64_t weir__ticks(void)
+{
+    return 0;
+}
+#endif
 
 #endif

@@ -242,7 +242,7 @@ static bool decision_is_of_loop(const struct weir__decision *a)
 static bool all_creations_known(struct weir__decision *a)
 {
     for (size_t i = 0; i < a->n; i++)
-        if (!weir__redis_has_creation(a->redis, a->rq[i].policy) &&
+        if (!weir__redis_has_creation(a->redis, weir__redis_policy(a->rq[i].policy)) &&
             (decision_is_of_loop(a) || !weir__redis_knows_creation(a->redis, a->rq[i].policy)))
             return false;
     return true;
@@ -446,7 +446,7 @@ static bool decision_learns(struct weir__decision *a)
     struct weir__command *command = &a->command;
 
     for (a->learns = 0; a->learns < a->n; a->learns++)
-        if (!weir__redis_has_creation(a->redis, a->rq[a->learns].policy))
+        if (!weir__redis_has_creation(a->redis, weir__redis_policy(a->rq[a->learns].policy)))
             break;
     if (a->learns == a->n)
         return false;

@@ -168,7 +168,7 @@ bool weir__redis_knows_creation(struct weir__redis *r, struct weir_policy *polic
 {
     struct weir__redis_policy *p = weir__redis_policy(policy);
 
-    if (weir__redis_has_creation(r, policy))
+    if (weir__redis_has_creation(r, p))
         return true;
     (void)pthread_mutex_lock(&r->creation_lock);
     if (atomic_load(&p->created_us) < 0 && !weir__health_is_down(&r->health) &&

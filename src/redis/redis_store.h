@@ -95,10 +95,8 @@ int64_t weir__redis_deadline(const struct weir__redis *r);
 bool weir__redis_share_creation(struct weir__redis *r, struct weir__redis_policy *p);
 
 /* Whether the policy's creation time is known, or not needed. */
-static inline bool weir__redis_has_creation(struct weir__redis *r, const struct weir_policy *policy)
+static inline bool weir__redis_has_creation(struct weir__redis *r, struct weir__redis_policy *p)
 {
-    struct weir__redis_policy *p = weir__redis_policy(policy);
-
     return !atomic_load_explicit(&p->needs_creation_time, memory_order_relaxed) ||
            atomic_load_explicit(&p->created_us, memory_order_acquire) >= 0 ||
            weir__redis_share_creation(r, p);

@@ -271,7 +271,7 @@ static void undo_proceed_key(struct weir__undo *u)
 {
     if (weir__health_is_down(&u->redis->health)) {
         u->error = WEIR_EDOWN;
-    } else if (!weir__redis_has_creation(u->redis, u->rq.policy)) {
+    } else if (!weir__redis_has_creation(u->redis, weir__redis_policy(u->rq.policy))) {
         if (undo_learns(u))
             return;
         u->error = WEIR_EDOWN;

@@ -16,7 +16,7 @@
  */
 #include <string.h>
 
-#include "table/layout.h"
+#include "table/probe.h"
 
 #define FAILED_MOVES_MOST 16
 #define NOW_AND_THEN      64

@@ -30,7 +30,7 @@
  */
 #include <string.h>
 
-#include "table/layout.h"
+#include "table/probe.h"
 
 #define DUE_PERCENT       80 /* of the places in use make the next size due */
 #define DUE_PERCENT_SMALL 60 /* in a small table, where chance weighs more and memory less */

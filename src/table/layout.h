@@ -78,72 +78,9 @@ static inline uint64_t weir__bucket_get(const struct weir__bucket *b, uint64_t p
     return atomic_load_explicit(&b->fingerprint[place], memory_order_relaxed);
 }
 
-/* Which place holds the fingerprint; `places` if none. It looks at all of them, for the position
- * cannot be predicted: stopping there would cost a mispredicted branch. */
-static inline uint64_t weir__bucket_find(const struct weir__table *t, const struct weir__bucket *b,
-                                         uint64_t fingerprint)
-{
-    uint64_t found = t->places;
-
-    if (t->places == WEIR__PLACES_USUAL) { /* by hand: the compilers leave it a loop */
-        found = weir__bucket_get(b, 4) == fingerprint ? 4 : found;
-        found = weir__bucket_get(b, 3) == fingerprint ? 3 : found;
-        found = weir__bucket_get(b, 2) == fingerprint ? 2 : found;
-        found = weir__bucket_get(b, 1) == fingerprint ? 1 : found;
-        return weir__bucket_get(b, 0) == fingerprint ? 0 : found;
-    }
-    for (uint64_t i = 0; i < t->places; i++)
-        found = weir__bucket_get(b, i) == fingerprint ? i : found;
-    return found;
-}
-
 static inline void weir__bucket_put(struct weir__bucket *b, uint64_t place, uint64_t fingerprint)
 {
     atomic_store_explicit(&b->fingerprint[place], fingerprint, memory_order_relaxed);
-}
-
-/* Where keys are: a hash names a point between 0 and 1, and so, in a table of n buckets, the bucket
- * that covers it. While the table grows from one size to the next, buckets from `sweep` on have
- * been moved, those before have not (grow.c). */
-struct weir__bucket_map {
-    uint64_t old, new, sweep;
-};
-
-#define WEIR__SWEEP_BITS 40
-
-static inline struct weir__bucket_map weir__bucket_map_of(const struct weir__table *t)
-{
-    const uint64_t growth = atomic_load_explicit(&t->growth, memory_order_acquire);
-    const uint64_t step = growth >> WEIR__SWEEP_BITS;
-
-    return (struct weir__bucket_map){t->size[step], t->size[step + 1],
-                                     growth & ((UINT64_C(1) << WEIR__SWEEP_BITS) - 1)};
-}
-
-/* How many buckets may hold keys: while it grows, those of both sizes. */
-static inline uint64_t weir__table_buckets(const struct weir__table *t)
-{
-    const struct weir__bucket_map m = weir__bucket_map_of(t);
-
-    return m.sweep == m.old ? m.old : m.new;
-}
-
-static inline uint64_t weir__bucket_number(struct weir__bucket_map m, uint64_t hash)
-{
-    const uint64_t number = hash * m.old >> 32;
-
-    return number < m.sweep ? number : hash * m.new >> 32;
-}
-
-/* The two halves of a fingerprint are the hashes that name its two buckets. */
-static inline uint64_t weir__first_hash(uint64_t fingerprint)
-{
-    return fingerprint & UINT32_MAX;
-}
-
-static inline uint64_t weir__second_hash(uint64_t fingerprint)
-{
-    return fingerprint >> 32;
 }
 
 /* Where the next note of a decision saves a state that is too large for the journal, under the
@@ -192,13 +129,6 @@ static inline bool weir__is_promised(struct weir__spared spared, const struct we
         if (spared.promised[i].in == b && spared.promised[i].place == place)
             return true;
     return false;
-}
-
-static inline bool weir__table_can_grow(const struct weir__table *t)
-{
-    const struct weir__bucket_map m = weir__bucket_map_of(t);
-
-    return m.new > m.old &&atomic_load_explicit(&t->stuck, memory_order_relaxed) == 0;
 }
 
 /* Whether moving keys, or growing, may still help a newcomer. */

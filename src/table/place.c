@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "table/layout.h"
+#include "table/probe.h"
 
 #define ROOM_KEPT 2
 

@@ -1,4 +1,5 @@
-/* The fast path to a key that is in the table, inlined where decisions are made.
+/* Where a key is: its two buckets, its place in one of them, and the fast path to a key that is in
+ * the table, inlined where decisions are made.
  *
  * Nearly all decisions find their key, most of them in its first bucket, with its lock free. A
  * decision takes three steps, so that a batch can take each for all of its keys before the next for
@@ -10,6 +11,80 @@
 #define WEIR_TABLE_PROBE_H
 
 #include "table/layout.h"
+
+/* ---- Buckets and places ---------------------------------------------------------------------- */
+
+/* A hash names a point between 0 and 1, and so, in a table of n buckets, the bucket that covers
+ * it. While the table grows from one size to the next, buckets from `sweep` on have been moved,
+ * those before have not (grow.c). */
+struct weir__bucket_map {
+    uint64_t old, new, sweep;
+};
+
+#define WEIR__SWEEP_BITS 40
+
+static inline struct weir__bucket_map weir__bucket_map_of(const struct weir__table *t)
+{
+    const uint64_t growth = atomic_load_explicit(&t->growth, memory_order_acquire);
+    const uint64_t step = growth >> WEIR__SWEEP_BITS;
+
+    return (struct weir__bucket_map){t->size[step], t->size[step + 1],
+                                     growth & ((UINT64_C(1) << WEIR__SWEEP_BITS) - 1)};
+}
+
+/* How many buckets may hold keys: while it grows, those of both sizes. */
+static inline uint64_t weir__table_buckets(const struct weir__table *t)
+{
+    const struct weir__bucket_map m = weir__bucket_map_of(t);
+
+    return m.sweep == m.old ? m.old : m.new;
+}
+
+static inline uint64_t weir__bucket_number(struct weir__bucket_map m, uint64_t hash)
+{
+    const uint64_t number = hash * m.old >> 32;
+
+    return number < m.sweep ? number : hash * m.new >> 32;
+}
+
+/* The two halves of a fingerprint are the hashes that name its two buckets. */
+static inline uint64_t weir__first_hash(uint64_t fingerprint)
+{
+    return fingerprint & UINT32_MAX;
+}
+
+static inline uint64_t weir__second_hash(uint64_t fingerprint)
+{
+    return fingerprint >> 32;
+}
+
+static inline bool weir__table_can_grow(const struct weir__table *t)
+{
+    const struct weir__bucket_map m = weir__bucket_map_of(t);
+
+    return m.new > m.old &&atomic_load_explicit(&t->stuck, memory_order_relaxed) == 0;
+}
+
+/* Which place holds the fingerprint; `places` if none. It looks at all of them, for the position
+ * cannot be predicted: stopping there would cost a mispredicted branch. */
+static inline uint64_t weir__bucket_find(const struct weir__table *t, const struct weir__bucket *b,
+                                         uint64_t fingerprint)
+{
+    uint64_t found = t->places;
+
+    if (t->places == WEIR__PLACES_USUAL) { /* by hand: the compilers leave it a loop */
+        found = weir__bucket_get(b, 4) == fingerprint ? 4 : found;
+        found = weir__bucket_get(b, 3) == fingerprint ? 3 : found;
+        found = weir__bucket_get(b, 2) == fingerprint ? 2 : found;
+        found = weir__bucket_get(b, 1) == fingerprint ? 1 : found;
+        return weir__bucket_get(b, 0) == fingerprint ? 0 : found;
+    }
+    for (uint64_t i = 0; i < t->places; i++)
+        found = weir__bucket_get(b, i) == fingerprint ? i : found;
+    return found;
+}
+
+/* ---- The fast path --------------------------------------------------------------------------- */
 
 struct weir__probe {
     struct weir__bucket *bucket, *second;

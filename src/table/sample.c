@@ -1,7 +1,7 @@
 /* Sampling some buckets of a table, to estimate figures for all of them. */
 #include "table/sample.h"
 
-#include "table/layout.h"
+#include "table/probe.h"
 
 /* ---- How many are alive ---------------------------------------------------------------------- */
 

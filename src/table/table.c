@@ -5,7 +5,7 @@
 
 #include "os/rcu.h"
 #include "table/cells.h"
-#include "table/layout.h"
+#include "table/probe.h"
 
 #define FIRST_BUCKETS 32 /* of a table that grows */
 #define LEAST_BUCKETS 2

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "table/layout.h"
+#include "table/probe.h"
 #include "table/sample.h"
 
 #define NOW   INT64_C(1000000000)

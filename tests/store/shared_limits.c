@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "table/layout.h"
+#include "table/probe.h"
 
 #define EACH      8 /* processes */
 #define BURST     50
