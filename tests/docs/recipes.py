@@ -8,6 +8,7 @@ with a comment. Every folder of src has a README.md, which names all of its file
 meson.build, and at most 32 files of C. No struct tag and no external function is defined twice.
 Folders of tests have a README.md too, and at most 32 files. No file has more than 800 lines. No
 sentence is about nobody, whoever or somebody: it says which client, caller or process it means.
+docs/internals/locks.md names every mutex and every thread.
 """
 
 import os
@@ -160,6 +161,23 @@ def check_text(source, names):
                "Name the client, caller or process")
 
 
+def check_locks(source, names):
+    """docs/internals/locks.md knows every mutex, and every thread by its function."""
+    page = text_of(source, "docs/internals/locks.md")
+    told = page.splitlines()
+    for name in sorted(sources(names)):
+        text = without_comments(text_of(source, name))
+        for found in re.finditer(r"^(.*)pthread_(?:mutex|rwlock)_t (\w+)( =.*)?;", text, re.M):
+            lock = found.group(2)
+            tags = re.findall(r"^struct (\w+) \{", text[:found.start()], re.M)
+            where = name if found.group(1).startswith("static") else f"struct {tags[-1]}"
+            yield (None if any(f"`{lock}`" in line and where in line for line in told) else
+                   f"{name}: docs/internals/locks.md does not name `{lock}` of {where}")
+        for run in re.findall(r"pthread_create\([^,]+,[^,]+,\s*(\w+)", text):
+            yield (None if f"`{run}`" in page else
+                   f"{name}: docs/internals/locks.md does not name the thread `{run}`")
+
+
 def without_comments(text):
     return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
 
@@ -180,8 +198,8 @@ def check_definitions(source, names):
         if VARIANT.search(name):
             continue
         for what in definitions(without_comments(text_of(source, name))):
-            yield (f"{what} is defined in {seen[what]} and in {name}" if what in seen else None)
-            seen[what] = name
+            known = seen.setdefault(what, name)  # twice in one file: for two kinds of machine
+            yield f"{what} is defined in {known} and in {name}" if known != name else None
 
 
 def main(source):
@@ -192,7 +210,8 @@ def main(source):
             words |= set(re.findall(r"[A-Za-z_]\w*", text_of(source, name)))
     results = [*check_pages(source, names, words), *check_openings(source, names),
                *check_folders(source, names), *check_test_folders(names),
-               *check_text(source, names), *check_definitions(source, names)]
+               *check_text(source, names), *check_locks(source, names),
+               *check_definitions(source, names)]
     faults = [r for r in results if r]
     for fault in faults:
         print(fault)

@@ -13,7 +13,7 @@
 #include "thread_team.h"
 
 #define SCALE (UNDER_TSAN ? 20 : UNDER_ASAN ? 4 : 1)
-/* Between two tokens of 100k/s. So short, that no test's clock goes further than the 10 s by which a
+/* Between two tokens of 100k/s. So short that no test's clock goes further than the 10 s by which a
  * thread's time may be late before the engine takes it for a clock that was set back, and then
  * grants what that clock allows: a thread may lose the processor for a whole test. */
 #define T_NS        INT64_C(10000)
