@@ -147,10 +147,15 @@ struct weir_verdict {
     enum weir_reason reason;
     int which;              /* the index of the first term that refused (in weir_take_all: of the
                                first request), from 0; -1 if none did                             */
-    int16_t shadow;         /* granted, but a shadow term would have refused: 1 + what `which` would
+    int8_t shadow;          /* granted, but a shadow term would have refused: 1 + what `which` would
                                be without `shadow`, and `reason` is why. 0: none would            */
-    int16_t term;           /* if one refused, or a shadow would have: the index of that term in
+    int8_t term;            /* if one refused, or a shadow would have: the index of that term in
                                its limit (`which`, unless that is a request); else undefined      */
+    int8_t warned;          /* granted, and the key's use crossed warn=: 1 + the index of the first
+                               such term (in weir_take_all: request). 0: none                     */
+    bool overflow;          /* the key has no place in a full store: it was judged by the common
+                               debt of all keys without a place, so it may be refused early, and
+                               retry_after_ns is a bound, not exact                               */
     int64_t limit;          /* the most that could ever be granted at once; WEIR_COUNT_MAX if
                                there is no such number, as for a breaker                          */
     int64_t remaining;      /* the largest cost that patience 0 would grant now; 0..limit         */
@@ -159,9 +164,6 @@ struct weir_verdict {
                                never; 0: not known (guards only)                                  */
     int64_t reset_after_ns; /* time until the key has fully recovered: forgetting it then changes
                                no answer                                                          */
-    bool overflow;          /* the key has no place in a full store: it was judged by the common
-                               debt of all keys without a place, so it may be refused early, and
-                               retry_after_ns is a bound, not exact                               */
 };
 
 /* Patience: how long a caller is willing to wait. 0: the request passes now or not at all. A
@@ -280,6 +282,10 @@ struct weir_term {
     int64_t growth_milli;   /* breaker: the factor from one opening to the next, times 1000       */
     int64_t probes;         /* breaker: the calls that a half-open breaker lets in                */
     int64_t probe_ns;       /* breaker: if probes take longer than this, it opens again           */
+    int64_t warn_milli;     /* warn=: the share of the limit whose use is told; 0: none           */
+    int64_t block_ns;       /* block=: how long a key is blocked the first time; 0: never         */
+    int64_t block_most_ns;  /* block=: the longest that it is blocked, as the time grows          */
+    int64_t block_after;    /* after=: the refusals within a period that block it                 */
     int64_t keys;           /* keys=: the keys to make room for; 0: an equal part of the store    */
     enum weir_preset preset;
     enum weir_forced forced;
@@ -664,6 +670,7 @@ struct weir_policy_stats {
     uint64_t evicted;     /* live keys whose place went to others; see verdict.overflow     */
     uint64_t overflow_decisions; /* on keys without a place; each term counts one           */
     uint64_t overflow_refusals;  /* the refusals among them                                 */
+    uint64_t warned; /* grants and charges of this engine that crossed warn=; each term one */
 };
 
 WEIR_API int weir_policy_stats(struct weir *w, struct weir_policy *policy,

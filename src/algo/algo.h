@@ -112,8 +112,14 @@ struct weir__warmth {
 
 struct weir__meter {
     const struct weir__algo *algo;
+    /* What a decision runs: the row's own, or what an option of the term puts around them. */
+    void (*take)(const struct weir__meter *m, struct weir__state *s, const struct weir__attempt *a,
+                 struct weir_verdict *v);
+    void (*peek)(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__attempt *a, struct weir_verdict *v);
     struct weir_term term;
     int64_t limit; /* the limit reported */
+    int64_t warn;  /* warn=: what remains at the threshold (warn.c) */
     int64_t shape; /* the layout of a state, where the algorithm has several */
     uint32_t version;
     uint32_t since; /* the first version whose states can be carried over to this one */
@@ -254,6 +260,11 @@ void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64
 void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
                         const struct weir__meter *older, int64_t changed_ns);
 
+/* Puts warn= around the meter's take and peek (warn.c). */
+void weir__warn_prepare(struct weir__meter *m);
+/* Whether a charge after which *v is the answer has crossed warn=; `before` remained before it. */
+bool weir__warn_crossed(const struct weir__meter *m, int64_t before, const struct weir_verdict *v);
+
 /* A token bucket that has no versions: its states say at which rate they were written, and a state
  * of another rate is carried over when it is touched (rate.c). */
 void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *term,
@@ -327,14 +338,21 @@ static inline void weir__meter_touch(const struct weir__meter *m, struct weir__s
         weir__due_step_back(m, s, now_ns);
 }
 
+/* What no algorithm fills in; one store, because the four lie side by side. */
+static inline void weir__verdict_begin(struct weir_verdict *v)
+{
+    v->which = -1;
+    v->shadow = v->term = v->warned = 0;
+    v->overflow = false;
+}
+
 static inline void weir__meter_take(const struct weir__meter *m, struct weir__state *s,
                                     const struct weir__attempt *a, struct weir_verdict *v)
 {
     assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
     weir__meter_touch(m, s, a->now_ns);
-    v->which = -1;
-    v->shadow = v->term = 0;
-    m->algo->take(m, s, a, v);
+    weir__verdict_begin(v);
+    m->take(m, s, a, v);
 }
 
 /* The answer that take would give. Converts the state to the meter's version; charges nothing. */

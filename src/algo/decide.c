@@ -13,6 +13,7 @@
  *   (3) A shadow term is peeked at and charged like any other; it refuses nothing and delays no
  *       caller. What the first such term would have said becomes the reason of a grant, and the
  *       verdict names the term.
+ *   (4) A grant names the first term whose warn= it crosses (warn.c); a refusal names none.
  */
 #include "algo/algo.h"
 
@@ -43,8 +44,8 @@ static void decide_merge(struct weir_verdict *all, const struct weir_verdict *on
         all->allowed = false;
         all->reason = one->reason;
         all->which = i;
-        all->term = (int16_t)i;
-        all->shadow = 0;
+        all->term = (int8_t)i;
+        all->shadow = all->warned = 0;
         all->wait_ns = 0;
         all->retry_after_ns = one->retry_after_ns;
         all->limit = one->limit;
@@ -55,9 +56,11 @@ static void decide_merge(struct weir_verdict *all, const struct weir_verdict *on
             all->wait_ns = weir__max(all->wait_ns, one->wait_ns);
         if (all->reason == WEIR_OK && !one->allowed) { /* a shadow's refusal */
             all->reason = one->reason;
-            all->term = (int16_t)i;
-            all->shadow = (int16_t)(i + 1);
+            all->term = (int8_t)i;
+            all->shadow = (int8_t)(i + 1);
         }
+        if (all->warned == 0 && one->warned != 0)
+            all->warned = (int8_t)(i + 1);
         if (one->remaining < all->remaining)
             all->limit = one->limit;
     }
@@ -217,5 +220,7 @@ void weir__decide_charge(const struct weir__part *part, int n, struct weir_verdi
 
         weir__meter_charge(part[i].meter, part[i].state, &part[i].attempt, &one);
         decide_merge(v, &one, &part[i], i);
+        if (part[i].verdict)
+            *part[i].verdict = one;
     }
 }

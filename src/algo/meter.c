@@ -60,7 +60,11 @@ static void meter_init(struct weir__meter *m, const struct weir_term *term, int6
         m->step = (struct weir__span){term->period_ns / term->count, term->period_ns % term->count};
     if (term->period_ns > 0)
         m->per_period = UINT64_MAX / (uint64_t)term->period_ns;
+    m->take = m->algo->take;
+    m->peek = m->algo->peek;
     m->algo->prepare(m);
+    if (term->warn_milli > 0)
+        weir__warn_prepare(m);
 }
 
 void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64_t created_ns)
@@ -218,17 +222,23 @@ void weir__meter_peek(const struct weir__meter *m, struct weir__state *s,
 {
     assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
     weir__meter_touch(m, s, a->now_ns);
-    v->which = -1;
-    v->shadow = v->term = 0;
-    m->algo->peek(m, s, a, v);
+    weir__verdict_begin(v);
+    m->peek(m, s, a, v);
 }
 
 void weir__meter_charge(const struct weir__meter *m, struct weir__state *s,
                         const struct weir__attempt *a, struct weir_verdict *v)
 {
     struct weir__attempt nothing = *a;
+    const bool warns = m->term.warn_milli > 0;
+    int64_t before = 0;
 
     assert(!weir__meter_guards(m));
+    nothing.cost = nothing.patience_ns = 0;
+    if (warns) {
+        weir__meter_peek(m, s, &nothing, v);
+        before = v->remaining;
+    }
     weir__meter_touch(m, s, a->now_ns);
     if (a->cost > 0 && m->algo->charge) {
         m->algo->charge(m, s, a);
@@ -238,8 +248,8 @@ void weir__meter_charge(const struct weir__meter *m, struct weir__state *s,
         counting.term.count_denied = true;
         m->algo->take(&counting, s, a, v);
     }
-    nothing.cost = nothing.patience_ns = 0;
     weir__meter_peek(m, s, &nothing, v);
+    v->warned = warns && weir__warn_crossed(m, before, v);
 }
 
 int64_t weir__meter_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,

@@ -13,10 +13,9 @@ static const struct heading {
     const char *name, *json;
     void (*print)(struct weir__out *o, const struct weir_term *t);
 } HEADINGS[] = {
-    {"what", "what", weir__explain_what},
-    {"options", "options", weir__explain_options},
-    {"at worst", "at_worst", weir__explain_worst},
-    {"refused", "refused", weir__explain_refused},
+    {"what", "what", weir__explain_what},          {"options", "options", weir__explain_options},
+    {"at worst", "at_worst", weir__explain_worst}, {"refused", "refused", weir__explain_refused},
+    {"warned", "warned", weir__explain_warned}, /* if it says something */
 };
 enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0], EXPLAIN_WIDTH = 100, NAME_WIDTH = 9 };
 
@@ -46,6 +45,8 @@ static void explain_print_term(const struct weir_term *t, uint64_t keys)
 
         HEADINGS[i].print(&o, t);
         (void)weir__out_end(&o);
+        if (o.len == 0)
+            continue;
         help_entry(stdout, HEADINGS[i].name, line, NAME_WIDTH, EXPLAIN_WIDTH);
     }
     if (n.has_limit)
@@ -69,6 +70,8 @@ static void explain_term_json(struct weir__json *j, const struct weir_term *t, u
 
         HEADINGS[i].print(&o, t);
         (void)weir__out_end(&o);
+        if (o.len == 0)
+            continue;
         weir__json_key(j, HEADINGS[i].json);
         weir__json_text(j, line);
     }

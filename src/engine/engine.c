@@ -297,6 +297,7 @@ int weir_policy_stats(struct weir *w, struct weir_policy *policy, struct weir_po
     if (w->remote)
         return 0;
     stats->keys = UINT64_MAX;
+    stats->warned = atomic_load_explicit(&policy->warned, memory_order_relaxed);
     weir__rcu_enter();
     e = atomic_load_explicit(&policy->revision, memory_order_acquire);
     for (int i = 0; i < e->n; i++)

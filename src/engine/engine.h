@@ -46,10 +46,16 @@ struct weir_policy {
     struct weir__overrides *overrides; /* set under the store's lock, once; NULL: never any */
     void *remote; /* what a remote store keeps for it (remote.h); NULL: nothing */
     _Atomic bool guards, needs_load; /* those of the revision, when it was last read */
+    _Atomic uint64_t warned;         /* how often warn= was crossed */
     struct weir_policy *next, *before;
     struct weir_policy *beside; /* in `here` of the engine */
     char name[];                /* with a NUL; that of an anonymous policy is empty */
 };
+
+static inline void weir__policy_warned(struct weir_policy *p)
+{
+    atomic_fetch_add_explicit(&p->warned, 1, memory_order_relaxed);
+}
 
 #define WEIR__WAIT_LISTS 1024
 #define WEIR__HERE_BITS  10

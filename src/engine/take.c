@@ -162,7 +162,6 @@ static inline int take_lone(struct weir *w, struct weir__target *to, struct weir
 
     if (error)
         return error;
-    v->overflow = false;
     if (!at.state)
         return take_absent(w, to, &at, attempt, epoch, v);
     weir__meter_take(&to->term->meter, at.state, attempt, v);
@@ -191,7 +190,6 @@ static int peek_lone(struct weir *w, struct weir__target *to, struct weir__owner
 
     if (error)
         return error;
-    v->overflow = false;
     if (at.state)
         weir__meter_peek(&to->term->meter, at.state, attempt, v);
     else
@@ -244,7 +242,8 @@ static void take_note_ticket(const struct weir__target *to, const struct weir_re
                          attempt->cost);
 }
 
-/* The same for a limit that is not plain: a lone guard, or several terms. */
+/* The same for a limit that is not plain: a lone guard, a lone rate with an option that the short
+ * path leaves out, or several terms. */
 __attribute__((noinline)) static int take_decide_guard(struct weir *w, struct weir__target *to,
                                                        struct weir__owner *owner,
                                                        const struct weir_request *rq,
@@ -273,10 +272,14 @@ __attribute__((noinline)) static int take_decide_guard(struct weir *w, struct we
             take_note_wait_options(to, receipt, v);
         return error;
     }
-    error = take_lone(w, to, owner, &attempt, &epoch, v);
-    if (!error)
+    error = take_lone(w, to, owner, &attempt, to->revision->guards ? &epoch : NULL, v);
+    if (error)
+        return error;
+    if (v->warned)
+        weir__policy_warned(to->policy);
+    if (receipt)
         take_note_ticket(to, rq, &attempt, epoch, receipt, v);
-    return error;
+    return 0;
 }
 
 static inline int take_decide_once(struct weir *w, const struct weir_request *rq,

@@ -579,6 +579,17 @@ static int transaction_decide(struct weir__transaction *tx, enum weir__verb verb
     return 0;
 }
 
+/* Counts every warn= that was crossed, though the verdict names only the first. */
+static void transaction_count_warned(const struct weir__transaction *tx,
+                                     const struct weir_verdict *v)
+{
+    if (v->warned == 0 || !weir__verb_charges(tx->verb))
+        return;
+    for (int i = 0; i < tx->n; i++)
+        if (tx->item[i].verdict.warned)
+            weir__policy_warned(tx->item[i].policy);
+}
+
 static int transaction_run(struct weir__transaction *tx, struct weir_verdict *v,
                            struct weir__receipt *receipt)
 {
@@ -652,14 +663,19 @@ static void transaction_name(const struct weir__transaction *tx, bool all, struc
     const int i = v->which >= 0 ? v->which : v->shadow - 1;
     int named;
 
+    if (v->warned > 0) {
+        const struct weir__transaction_item *it = &tx->item[v->warned - 1];
+
+        v->warned = (int8_t)(1 + (all ? it->request : (int)it->index));
+    }
     if (i < 0)
         return;
     named = all ? tx->item[i].request : (int)tx->item[i].index;
-    v->term = (int16_t)tx->item[i].index;
+    v->term = (int8_t)tx->item[i].index;
     if (v->which >= 0)
         v->which = named;
     else
-        v->shadow = (int16_t)(named + 1);
+        v->shadow = (int8_t)(named + 1);
 }
 
 int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size_t n,
@@ -682,9 +698,11 @@ int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size
         return 0;
     }
     error = transaction_run(&tx, v, receipt);
-    if (!error)
-        transaction_name(&tx, all, v);
-    return error;
+    if (error)
+        return error;
+    transaction_count_warned(&tx, v);
+    transaction_name(&tx, all, v);
+    return 0;
 }
 
 /* ---- One key, locked for a change of its limit ---------------------------------------------- */

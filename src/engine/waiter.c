@@ -171,7 +171,7 @@ static void enter_refused(struct weir__waiter *me, const struct weir__wait_answe
     if (v.allowed) { /* other waiters are before it */
         weir__verdict_refuse(&v, me->reason, 0);
         v.which = me->queue.term;
-        v.term = (int16_t)me->queue.term;
+        v.term = (int8_t)me->queue.term;
         v.shadow = 0;
         v.limit = me->queue.permits;
     } else if (v.reason == WEIR_LIMITED) {

@@ -158,6 +158,9 @@ bool weir__guard_fits(struct weir__parser *p, struct weir_term *t, const struct 
         return fit_refuse(
             p, at->common[0],
             "count-denied does not apply here: a refused call is not in flight and has no outcome");
+    if (at->common[WEIR__COMMON_WARN])
+        return fit_refuse(p, at->common[WEIR__COMMON_WARN],
+                          "warn is for rates: what remains of a guard is not a quota");
     switch (t->algorithm) {
     case WEIR_CONCURRENCY: return check_concurrency(p, t, at);
     case WEIR_SYSTEM: return check_system(p, t, at);

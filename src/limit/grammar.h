@@ -17,7 +17,8 @@ struct weir__parser {
     int error;
 };
 
-#define WEIR__COMMON_OPTIONS 5 /* that every algorithm has (options.c) */
+#define WEIR__COMMON_OPTIONS 6 /* that every algorithm has (options.c) */
+#define WEIR__COMMON_WARN    3 /* the place of warn= among them */
 
 /* Where the parts of the current term stand in the text, for messages that come later. */
 struct weir__positions {

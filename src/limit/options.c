@@ -140,6 +140,7 @@ static const struct weir__option COMMON[WEIR__COMMON_OPTIONS + 1] = {
      {{"local", WEIR_FALLBACK_LOCAL},
       {"allow", WEIR_FALLBACK_ALLOW},
       {"deny", WEIR_FALLBACK_DENY}}},
+    {"warn", WEIR__OPTION_PERCENT, AT(warn_milli), 1, 1000, "0.1% .. 100%", {{NULL, 0}}},
     {"keys", WEIR__OPTION_COUNT, AT(keys), 1, KEYS_MOST, "1 .. 3000000000", {{NULL, 0}}},
     {"full",
      WEIR__OPTION_ENUM,
@@ -320,7 +321,7 @@ bool weir__option_applies(const struct weir__option *o, const struct weir_term *
     if (o->kind == WEIR__OPTION_ZONE)
         return t->tz[0] != '\0';
     if (o->kind == WEIR__OPTION_FLAG || o->at == AT(keys) || o->at == AT(full) ||
-        o->kind == WEIR__OPTION_ANCHOR)
+        o->at == AT(warn_milli) || o->kind == WEIR__OPTION_ANCHOR)
         return !zero;
     if (t->algorithm == WEIR_CONCURRENCY && o->at == AT(max_wait_ns))
         return t->queue > 0;
@@ -333,11 +334,15 @@ bool weir__option_applies(const struct weir__option *o, const struct weir_term *
            o->at == AT(volume);
 }
 
-/* Whether a refused event can count too. Among guards, only adaptive-rate counts them, and a
- * breaker with preset=sre (fit_guards.c). */
-static bool counts_denied(unsigned algorithm)
+/* Whether the algorithm accepts the common option. Among guards, only adaptive-rate counts refused
+ * events, and a breaker with preset=sre (fit_guards.c). */
+static bool option_is_accepted(const struct weir__option *o, unsigned algorithm)
 {
-    return algorithm < WEIR_FIRST_GUARD || algorithm == WEIR_ADAPTIVE_RATE;
+    if (algorithm < WEIR_FIRST_GUARD)
+        return true;
+    if (o == &COMMON[0])
+        return algorithm == WEIR_ADAPTIVE_RATE;
+    return o != &COMMON[WEIR__COMMON_WARN];
 }
 
 /* Prints the options that the algorithm may have: its own, then the common ones. */
@@ -350,7 +355,7 @@ static void print_options(struct weir__out *out, unsigned algorithm,
 
     for (int i = 0; i < 2; i++) {
         for (const struct weir__option *o = OPTIONS[both[i]]; o->name; o++) {
-            if (o == &COMMON[0] && !counts_denied(algorithm))
+            if (!option_is_accepted(o, algorithm))
                 continue;
             print(out, o, first);
             first = false;

@@ -90,7 +90,7 @@ extern const struct weir__option weir__concurrency_options[], weir__system_optio
     weir__adaptive_rate_options[];
 void weir__guard_option_fill(const struct weir__option *o, struct weir_term *t);
 
-/* "burst, initial, count-denied, shadow, fallback, keys, full" */
+/* "burst, initial, count-denied, shadow, fallback, warn, keys, full" */
 void weir__options_list(struct weir__out *out, unsigned algorithm);
 
 #endif

@@ -189,11 +189,11 @@ static void decision_name_term(struct weir__decision *a)
     if (i < 0)
         return;
     named = weir__decision_names_requests(a->verb) ? a->request_of[i] : a->index_of[i];
-    v->term = (int16_t)a->index_of[i];
+    v->term = (int8_t)a->index_of[i];
     if (v->which >= 0)
         v->which = named;
     else
-        v->shadow = (int16_t)(named + 1);
+        v->shadow = (int8_t)(named + 1);
 }
 
 static void decision_apply_reply(struct weir__decision *a)

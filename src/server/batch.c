@@ -47,13 +47,17 @@ static void tally_totals(struct worker *w, const struct limit *l, int error,
         tally_shadow(w, l);
 }
 
-void batch_tally(struct worker *w, const struct limit *l, int error, const struct weir_verdict *v)
+void batch_tally(struct worker *w, const struct limit_op *op, int error,
+                 const struct weir_verdict *v)
 {
-    tally_totals(w, l, error, v);
-    if (error)
-        tally_error(w->tally, tally_slot_of(l));
-    else
-        tally_limit(w, l, v);
+    tally_totals(w, op->limit, error, v);
+    if (error) {
+        tally_error(w->tally, tally_slot_of(op->limit));
+        return;
+    }
+    tally_limit(w, op->limit, v);
+    if (v->warned > 0)
+        warned_note(w, op);
 }
 
 void batch_tally_all(struct worker *w, const struct limit *const *l, size_t n, int error,
@@ -111,7 +115,7 @@ static void batch_flush_singly(struct conn *c, struct batch *b, size_t n)
     for (size_t i = 0; i < n; i++) {
         const int error = batch_take_alone(c, b->store, &b->request[i], &b->verdict[i]);
 
-        batch_tally(c->worker, b->op[i].limit, error, &b->verdict[i]);
+        batch_tally(c->worker, &b->op[i], error, &b->verdict[i]);
         b->op[i].reply(c, &b->op[i], error, error ? NULL : &b->verdict[i]);
     }
 }
@@ -135,6 +139,8 @@ void batch_flush(struct conn *c)
         tally_limit(c->worker, b->op[i].limit, &b->verdict[i]);
         if (b->verdict[i].shadow > 0)
             tally_shadow(c->worker, b->op[i].limit);
+        if (b->verdict[i].warned > 0)
+            warned_note(c->worker, &b->op[i]);
         b->op[i].reply(c, &b->op[i], 0, &b->verdict[i]);
     }
     counter_add(&all->takes, n);
@@ -210,6 +216,8 @@ void batch_run(struct conn *c, const struct limit_op *op)
     if (op->verb == OP_REFUND_AND_PEEK && !op->limit->policy)
         rq.cost = 0;
     error = op->limit->policy ? batch_run_verb(&one, &rq, &v) : batch_run_untouched(op, &rq, &v);
+    if (!error && v.warned > 0 && op->verb == OP_CHARGE)
+        warned_note(c->worker, op);
     one.reply(c, &one, error, error ? NULL : &v);
 }
 
@@ -241,6 +249,8 @@ static void batch_reply_all(struct conn *c, const struct limit_op *op, size_t n,
     for (size_t i = 0; i < n && i < WEIR_TERMS_MAX; i++)
         all[i] = op[i].limit;
     batch_tally_all(c->worker, all, n < WEIR_TERMS_MAX ? n : WEIR_TERMS_MAX, error, v);
+    if (!error && v->warned > 0)
+        warned_note(c->worker, &op[v->warned - 1]);
     one.reply(c, &one, error, error ? NULL : v);
 }
 
@@ -283,7 +293,7 @@ static size_t batch_take_some(struct conn *c, const struct limit_op *op, size_t 
     all = batch_take(c, s, rq, some, v) == 0;
     for (size_t k = 0; k < some; k++) {
         error[k] = all ? 0 : batch_take_alone(c, s, &rq[k], &v[k]);
-        batch_tally(c->worker, op[k].limit, error[k], &v[k]);
+        batch_tally(c->worker, &op[k], error[k], &v[k]);
     }
     return some;
 }

@@ -239,7 +239,8 @@ void worker_push_all(struct worker *w);
 void batch_tally_all(struct worker *w, const struct limit *const *l, size_t n, int error,
                      const struct weir_verdict *v);
 /* Counts a verdict or an error of that limit (batch.c). */
-void batch_tally(struct worker *w, const struct limit *l, int error, const struct weir_verdict *v);
+void batch_tally(struct worker *w, const struct limit_op *op, int error,
+                 const struct weir_verdict *v);
 /* Of several that were taken together: which one the reply is about; -1: none. */
 int batch_named(const struct limit_op *op, size_t n, const struct weir_verdict *v);
 
@@ -300,6 +301,15 @@ void delayed_run(struct worker *w);
 void delayed_abandon(struct conn *c);
 /* Before the loop sleeps. */
 void delayed_set_timer(struct worker *w);
+
+/* ---- Keys that crossed warn= (limits/warned.c) ----------------------------------------------- */
+
+struct warned;
+/* NULL: out of memory. */
+struct warned *warned_open(const uint64_t secret[2]);
+void warned_close(struct warned *w);
+/* Counts a verdict that says so, and logs its key, if it is the first of its period. */
+void warned_note(struct worker *w, const struct limit_op *op);
 
 /* ---- Names (limits/) ------------------------------------------------------------------------- */
 
@@ -413,6 +423,7 @@ struct server {
     _Atomic int64_t tls_logged_ms; /* when a failed handshake was last logged; 0: never */
     struct memory memory;
     struct peers *peers;
+    struct warned *warned;
     struct access *access;
     struct clients clients;
     _Atomic bool stopping, stopping_now;

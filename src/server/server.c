@@ -288,7 +288,8 @@ static int server_open_stores(struct server *s)
     if (s->tallies)
         s->names = names_open(&s->stores, s->log, s->tallies, server_names(&s->options));
     s->peers = peers_open(weir__engine_secret(s->engine));
-    if (!s->names || !s->peers) {
+    s->warned = warned_open(weir__engine_secret(s->engine));
+    if (!s->names || !s->peers || !s->warned) {
         fprintf(stderr, "weir: out of memory\n");
         return 1;
     }
@@ -542,6 +543,7 @@ static void server_close(struct server *s)
     tallies_close(s->tallies);
     access_close(s);
     peers_close(s->peers);
+    warned_close(s->warned);
     stores_close(&s->stores);
     log_close(s->log);
     free(s);

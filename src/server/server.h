@@ -197,6 +197,7 @@ struct conn;
     X(allowed)                                                                 \
     X(denied)                                                                  \
     X(shadow_denied)  /* allowed, but a shadow would have refused */           \
+    X(warned)         /* granted, and warn= was crossed                 */     \
     X(errors)         /* answered with an error                          */    \
     X(delayed)        /* replies that were sent later                  */      \
     X(auth_failures)  /* wrong tokens                                    */    \

@@ -62,6 +62,8 @@ bool sim__state(struct sim_world *w, struct sim_outcome *out, struct sim_error *
     struct weir__out o = {w->state, sizeof w->state, 0};
     const int code = w->guards ? add_guards(w, &o, out->key) : 0;
 
+    if (out->verdict.warned)
+        weir__out_text(&o, o.len > 0 ? " warned" : "warned");
     if (out->verdict.overflow)
         weir__out_text(&o, o.len > 0 ? " overflow" : "overflow");
     (void)weir__out_end(&o);

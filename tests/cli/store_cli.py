@@ -30,7 +30,7 @@ DIRECTORY_AT, CHECKSUM, READY, BYTES, TABLE_0 = 80, 96, 104, 112, 120
 # The table of 192-byte states; the clock. A region has 24 bytes, and there are 128.
 LOG_TABLE, OFFSET_NS = TABLE_0 + 24 * 13, TABLE_0 + 24 * 128 + 40
 # How large its parts are; src/engine/store/format.h.
-RESETS_AT, DIRECTORY, RECORD, RECORD_HEAD, LIMIT_VERSION = 48, 4144, 65960, 152, 7312
+RESETS_AT, DIRECTORY, RECORD, RECORD_HEAD, LIMIT_VERSION = 48, 4144, 70568, 152, 7824
 
 POLICIES = [("api", "token-bucket 10/h burst=20"), ("log", "sliding-log 20/1h"),
             ("both", "leaky-bucket 30/h + fixed-window 1k/day"),
@@ -235,7 +235,7 @@ def info_tells(folder):
            for t in shown["tables"]] == [(16, 80, 70), (192, 30, 30)],
           shown["tables"])
     lines = weir("info", path).stdout
-    for wanted in ("version      5", "sound        yes", "max_keys     1000",
+    for wanted in ("version      6", "sound        yes", "max_keys     1000",
                    "in use by    no process",
                    "3 policies", "  api\n    token-bucket 20/h\n", ", 2 versions kept"):
         check(f"people read '{wanted!r}'", wanted in lines, lines)
@@ -330,14 +330,14 @@ def unsound_files(folder):
         ("a file cut short by a byte", spoilt("cut", cut=size - 1),
          f": truncated: {size - 1} bytes of {size}"),
         ("a newer file", spoilt("newer", (VERSION, b"\x63")),
-         ": file version 99 is newer than this weir's 5"),
+         ": file version 99 is newer than this weir's 6"),
         ("a version before the first", spoilt("zeroth", (VERSION, b"\0")),
          ": file version 0 is older"),
         ("the first version", spoilt("first", (VERSION, b"\1")),
-         ": file version 1 is older than this weir's 5, which "
+         ": file version 1 is older than this weir's 6, which "
          "cannot read it: move the file away and start with a new one"),
         ("the second version", spoilt("second", (VERSION, b"\2")),
-         ": file version 2 is older than this weir's 5"),
+         ": file version 2 is older than this weir's 6"),
         ("another byte order", spoilt("swapped", (BYTE_ORDER, b"\1\2\3\4")),
          ": written on a machine of another byte order"),
         ("a damaged header", spoilt("damaged", (MAX_KEYS, b"\x77")),

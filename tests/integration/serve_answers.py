@@ -24,7 +24,7 @@ LIMITS = ("--limit", "api=token-bucket 10/s burst=20", "--limit", "win=fixed-win
           "--limit", "dry=fixed-window 2/1h shadow", "--limit", "one=fixed-window 1/1h")
 NAMED = ("limit_name", "which", "term", "shadow", "overflow")
 FIELDS = ("allowed", "reason", "limit", "remaining", "retry_after_ms", "reset_after_ms", "wait_ms",
-          *NAMED)
+          *NAMED[:-1], "warned", NAMED[-1])
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 PROBLEM = {"Accept": "application/problem+json"}
 IANA = "https://iana.org/assignments/http-problem-types#"
@@ -111,9 +111,9 @@ def resp_names_it_when_asked():
         wanted = {b"allowed": 0, b"reason": b"LIMITED", b"limit": 1, b"remaining": 0,
                   b"retry_after_ms": 3600000, b"reset_after_ms": 3600000, b"wait_ms": 0,
                   b"limit_name": b"one", b"which": 0, b"term": b"fixed-window 1/h", b"shadow": 0,
-                  b"overflow": 0}
+                  b"warned": 0, b"overflow": 0}
         flat = c.ask("WEIR.TAKE", "one", "k", "VERBOSE")
-        check("RESP2: flat pairs", isinstance(flat, list) and len(flat) == 24, flat)
+        check("RESP2: flat pairs", isinstance(flat, list) and len(flat) == 26, flat)
         expect("with all that JSON has", [name.decode() for name in flat[::2]], list(FIELDS))
         expect("refused", pairs(flat), wanted)
         expect("RESP3: a map", three.ask("WEIR.TAKE", "one", "k", 1, "verbose"), wanted)

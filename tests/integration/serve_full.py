@@ -62,7 +62,7 @@ def room_is_told_at_the_start_and_at_set():
         expect("HTTP has the same", got,
                {"name": "own", "limit": "token-bucket 10/s keys=200000", "room": 200000,
                 "state_bytes": 16, "evicted": 0, "overflow_decisions": 0,
-                "overflow_refusals": 0, "shadow_denied": 0})
+                "overflow_refusals": 0, "warned": 0, "shadow_denied": 0})
         expect("of all limits",
                [l["room"] for l in json.loads(h.ask("GET", "/v1/limits").body)["limits"]
                 if l["name"] == "api"],

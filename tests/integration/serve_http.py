@@ -215,7 +215,7 @@ def limits_are_listed_put_and_deleted():
     with Daemon("--limit", "b=100/s", "--limit",
                 "a=fixed-window 5/1m") as daemon, daemon.http() as c, daemon.resp() as r:
         room = {"room": 500000, "state_bytes": 16, "evicted": 0, "overflow_decisions": 0,
-                "overflow_refusals": 0, "shadow_denied": 0}
+                "overflow_refusals": 0, "warned": 0, "shadow_denied": 0}
         says("the list", c.ask("GET", "/v1/limits"), 200,
              {"limits": [{"name": "a", "limit": "fixed-window 5/m", **room},
                          {"name": "b", "limit": "token-bucket 100/s", **room}]})

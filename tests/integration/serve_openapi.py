@@ -163,7 +163,7 @@ def the_checker_finds_what_is_wrong():
     doc = document()
     verdict = {"allowed": True, "reason": "OK", "limit": 1, "remaining": 0, "retry_after_ms": 0,
                "reset_after_ms": 0, "wait_ms": 0, "limit_name": "a", "which": -1, "term": None,
-               "shadow": False, "overflow": False}
+               "shadow": False, "warned": False, "overflow": False}
     schema = {"$ref": "#/components/schemas/Verdict"}
     expect("a verdict", wrong(doc, schema, verdict), "")
     for what, change in (("a text", {"limit": "1"}), ("a truth", {"limit": True}),

@@ -322,7 +322,7 @@ class OverHttp:
             return f"422 is what never passes, and only that: {answer!r}"
         row = {"verdict": "allow" if told["allowed"] else "deny", "reason": told["reason"],
                "limit": told["limit"], "remaining": told["remaining"],
-               "reset": told["reset_after_ms"]}
+               "reset": told["reset_after_ms"], "state": "warned" if told["warned"] else "-"}
         if told["allowed"]:
             return row | {"wait": told["wait_ms"]}
         return row | {"retry": told["retry_after_ms"]}

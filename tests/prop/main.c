@@ -62,6 +62,7 @@ const struct prop_law PROP_LAWS[] = {
     {"share", "the share owed is all of a limit at most", prop_law_share, 20000, 0},
     {"several", "several terms are all or nothing", prop_law_several, 10000,
      COUNTING | 1u << WEIR_ZERO},
+    {"warn", "warn= tells of crossings and changes nothing", prop_law_warn, 10000, 0},
     {"text", "printed and parsed, a limit is the same", prop_law_text, 10000, 0},
 };
 const size_t PROP_LAWS_N = sizeof PROP_LAWS / sizeof *PROP_LAWS;

@@ -93,6 +93,9 @@ static void accepted_texts_print_in_canonical_form(void **state)
         {"fixed-window 5/month anchor=01-06:00", "fixed-window 5/month anchor=06:00"},
         {"fixed-window 5/month anchor=17T06:00", "fixed-window 5/month anchor=17-06:00"},
         {"fixed-window 5/month anchor=31-23:59", "fixed-window 5/month anchor=31-23:59"},
+        {"10/s keys=5 warn=80.0% fallback=deny", "token-bucket 10/s fallback=deny warn=80% keys=5"},
+        {"fixed-window 5/day warn=0.1%", "fixed-window 5/day warn=0.1%"},
+        {"unlimited warn=100%", "unlimited warn=100%"},
         {"10/s burst=20 + fixed-window 1k/day",
          "token-bucket 10/s burst=20 + fixed-window 1000/day"},
         {"token-bucket 1000000000000/1us", "token-bucket 1000000000000/us"},
@@ -163,7 +166,7 @@ static void accepted_texts_print_in_canonical_form(void **state)
 
 static void refused_texts_say_what_and_where(void **state)
 {
-#define TB_OPTIONS "(burst, initial, count-denied, shadow, fallback, keys, full)"
+#define TB_OPTIONS "(burst, initial, count-denied, shadow, fallback, warn, keys, full)"
     static const struct {
         const char *text;
         int error, column;
@@ -285,6 +288,12 @@ static void refused_texts_say_what_and_where(void **state)
         {"fixed-window 5/week anchor=thur", WEIR_ESYNTAX, 28, "is not valid"},
         {"fixed-window 5/week anchor=thu-", WEIR_ESYNTAX, 28, "is not valid"},
         {"fixed-window 5/week anchor=-21:00", WEIR_ESYNTAX, 28, "is not valid"},
+        {"10/s warn=80", WEIR_ESYNTAX, 11, "has no %; expected 0.1% .. 100%"},
+        {"10/s warn=0%", WEIR_ERANGE, 11, "out of range"},
+        {"10/s warn=100.1%", WEIR_ERANGE, 11, "out of range"},
+        {"10/s warn=10% warn=10%", WEIR_ESYNTAX, 15, "is given twice"},
+        {"concurrency 5 warn=80%", WEIR_ESYNTAX, 15, "warn is for rates"},
+        {"breaker warn=80%", WEIR_ESYNTAX, 9, "warn is for rates"},
         {"fixed-window 5/month anchor=0", WEIR_ESYNTAX, 29, "17 or 17-06:00 for a month"},
         {"fixed-window 5/month anchor=32", WEIR_ESYNTAX, 29, "is not valid"},
         {"fixed-window 5/month anchor=017", WEIR_ESYNTAX, 29, "is not valid"},

@@ -107,7 +107,7 @@ static bool holds(const struct vector_run *r, struct weir__slice word, const str
     if (weir__slice_is(name, "at"))
         return near(value, *got = o->time_ns, tick_ns);
     if (weir__slice_is(name, "state"))
-        return has_word(o->state, value);
+        return weir__slice_is(value, "-") ? o->state.len == 0 : has_word(o->state, value);
     return false;
 }
 

@@ -46,7 +46,7 @@ static void local_deny(const struct weir__local_limit *x, int request, enum weir
                                .reason = WEIR_FALLBACK,
                                .which =
                                    verb_names_requests(verb) ? request : atomic_load(&x->denies),
-                               .term = (int16_t)atomic_load(&x->denies),
+                               .term = (int8_t)atomic_load(&x->denies),
                                .limit = atomic_load(&x->reported),
                                .retry_after_ns = RETRY_NS};
     if (receipt && receipt->reservation)
@@ -98,12 +98,12 @@ static void name_refusal(const struct weir__local_limit *x, const struct shares 
         v->which = s->place[v->which < (int)s->n ? v->which : 0];
     } else if (v->which >= 0) {
         v->which = weir__local_term(terms, v->which);
-        v->term = (int16_t)v->which;
+        v->term = (int8_t)v->which;
     } else if (v->shadow > 0 && verb_names_requests(verb)) { /* backlogs come after the shares */
-        v->shadow = (int16_t)(v->shadow <= (int)s->n ? s->place[v->shadow - 1] + 1 : 0);
+        v->shadow = (int8_t)(v->shadow <= (int)s->n ? s->place[v->shadow - 1] + 1 : 0);
     } else if (v->shadow > 0) {
-        v->term = (int16_t)weir__local_term(terms, v->shadow - 1);
-        v->shadow = (int16_t)(v->term + 1);
+        v->term = (int8_t)weir__local_term(terms, v->shadow - 1);
+        v->shadow = (int8_t)(v->term + 1);
     }
     if (receipt && verb == WEIR__ENTER)
         receipt->wait.term = weir__local_term(terms, receipt->wait.term);

@@ -56,7 +56,7 @@ void weir__decision_fall_back(struct weir__decision *a)
     if (!a->error && a->verdict.which >= 0 && weir__decision_names_requests(a->verb))
         a->verdict.which = place[a->verdict.which];
     else if (!a->error && a->verdict.shadow > 0 && weir__decision_names_requests(a->verb))
-        a->verdict.shadow = (int16_t)(place[a->verdict.shadow - 1] + 1);
+        a->verdict.shadow = (int8_t)(place[a->verdict.shadow - 1] + 1);
     if (a->error || !a->verdict.allowed || !receipt)
         return;
     memset(a->act_us, -1, sizeof a->act_us); /* none of its terms acts in Redis */

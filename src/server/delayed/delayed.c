@@ -154,7 +154,7 @@ static void delayed_write(struct delayed_reply *h, int error, const struct weir_
 {
     struct conn *c = h->conn;
 
-    batch_tally(h->worker, h->op.limit, error, v);
+    batch_tally(h->worker, &h->op, error, v);
     if (h->segment) {
         h->segment->delayed = NULL;
         out_aim(c, h->segment);

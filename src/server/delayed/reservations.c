@@ -118,7 +118,7 @@ static bool reservation_reply(struct worker *w, struct conn *c, const struct lim
 
     if (keeps)
         reservation_keep(c, op, taken, weir__add_sat(weir_now(w->server->engine), v->wait_ns));
-    batch_tally(w, op->limit, error, v);
+    batch_tally(w, op, error, v);
     if (c)
         op->reply(c, op, error, error ? NULL : v);
     return keeps;

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#define VERDICT_ROOM 384  /* for the JSON without name and term */
+#define VERDICT_ROOM 400  /* for the JSON without name and term */
 #define PROBLEM_ROOM 1024 /* for what a problem adds, without name and term */
 
 /* ---- The verdict ----------------------------------------------------------------------------- */
@@ -50,6 +50,7 @@ static char *put_names(char *at, const struct limit *l, int which, const struct 
         at = http_put_text(at, ",\"term\":null");
     }
     at = put_flag(at, ",\"shadow\":", v->shadow > 0);
+    at = put_flag(at, ",\"warned\":", v->warned > 0);
     return put_flag(at, ",\"overflow\":", v->overflow);
 }
 

@@ -367,7 +367,8 @@ static bool limit_stats(const struct limit_entry *h, struct limit_stats *stats)
     if (h->store->remote || weir_policy_stats(h->store->engine, h->limit.policy, &s) != 0)
         return false;
     *stats = (struct limit_stats){
-        s.keys, s.state_bytes, s.evicted, s.overflow_decisions, s.overflow_refusals, shadow_denied};
+        s.keys,   s.state_bytes, s.evicted, s.overflow_decisions, s.overflow_refusals,
+        s.warned, shadow_denied};
     return true;
 }
 

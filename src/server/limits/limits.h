@@ -102,6 +102,7 @@ int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,
     X(evicted, evicted)                       \
     X(overflow_decisions, overflow_decisions) \
     X(overflow_refusals, overflow_refusals)   \
+    X(warned, warned)                         \
     X(shadow_denied, shadow_denied)
 
 struct limit_stats {

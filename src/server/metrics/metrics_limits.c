@@ -36,6 +36,8 @@ static const struct {
      offsetof(struct weir_policy_stats, overflow_decisions)},
     {"weir_limit_overflow_refusals_total", "counter", "The refusals among them.",
      offsetof(struct weir_policy_stats, overflow_refusals)},
+    {"weir_limit_warned_total", "counter", "Grants and charges that crossed warn=.",
+     offsetof(struct weir_policy_stats, warned)},
 };
 #define FAMILIES (NUMBERS_FROM + sizeof NUMBERS / sizeof NUMBERS[0])
 

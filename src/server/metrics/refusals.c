@@ -51,7 +51,7 @@ static void log_begins(struct server *s, const struct limit_entry *h, const char
 {
     const uint32_t term = last & ((1u << LIMIT_NOTED_REASON) - 1);
     const enum weir_reason why = (enum weir_reason)(last >> LIMIT_NOTED_REASON);
-    const struct weir_verdict v = {.which = term > 0 ? 0 : -1, .term = (int16_t)(term - 1)};
+    const struct weir_verdict v = {.which = term > 0 ? 0 : -1, .term = (int8_t)(term - 1)};
     char name[LIMIT_NAME_ESCAPED];
     const char *text = "";
     const size_t len = limit_term_text(&h->limit, &v, &text);

@@ -87,7 +87,7 @@ static void remote_group_record(struct remote_group *m, size_t i, int error,
 {
     const size_t at = m->one[i].index;
 
-    batch_tally(m->worker, m->one[i].op.limit, error, v);
+    batch_tally(m->worker, &m->one[i].op, error, v);
     m->replied++;
     if (m->forgotten)
         return;

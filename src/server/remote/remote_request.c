@@ -239,7 +239,7 @@ static void remote_request_reply(struct conn *c, const struct remote_request *a)
         batch_tally_all(a->pipeline->worker, a->all->limit, a->all->n, a->error,
                         &a->decision.verdict);
     if (a->verb == REMOTE_TAKE)
-        batch_tally(a->pipeline->worker, op.limit, a->error, &a->decision.verdict);
+        batch_tally(a->pipeline->worker, &op, a->error, &a->decision.verdict);
     if (c)
         op.reply(c, &op, a->error, a->error ? NULL : &a->decision.verdict);
 }

@@ -79,7 +79,7 @@ static char *write_pair_text(char *at, const char *name, const char *text, size_
 void resp_reply_verdict(struct conn *c, const struct limit *l, int which,
                         const struct weir_verdict *v, int more)
 {
-    enum { PAIRS = 12, NAMES_ROOM = 16 };
+    enum { PAIRS = 13, NAMES_ROOM = 16 };
     const bool resp3 = conn_resp(c)->resp3;
     const char *reason = weir_reason_name(v->reason), *name = l ? l->name : NULL, *term = NULL;
     const size_t len = limit_term_text(l, v, &term), name_len = name ? strlen(name) : 0;
@@ -98,6 +98,7 @@ void resp_reply_verdict(struct conn *c, const struct limit *l, int which,
     at = write_pair(at, "which", which);
     at = write_pair_text(at, "term", term, len, resp3);
     at = write_pair(at, "shadow", v->shadow > 0);
+    at = write_pair(at, "warned", v->warned > 0);
     out_done(c, write_pair(at, "overflow", v->overflow));
 }
 

@@ -139,15 +139,19 @@ static bool reference_charge(struct reference *w, const struct sim_event *event,
     struct weir__part part[WEIR_TERMS_MAX];
     struct reference_key *k = reference_key(w, &out->key, true);
     const int n = reference_parts(w, k, event->cost, 0, part);
+    bool warned = false;
 
     if (w->revision->guards)
         return sim_fail(error, "this limit has a guard");
+
     for (int i = 0; i < n; i++) {
         struct weir_verdict one;
 
         weir__meter_charge(part[i].meter, part[i].state, &part[i].attempt, &one);
+        warned = warned || one.warned;
     }
     look(w, k, out);
+    out->verdict.warned = warned;
     return true;
 }
 

@@ -12,7 +12,11 @@ static void *open_reference(const void *arg, int64_t start_ns)
 static bool apply(void *subject, const struct sim_event *event, struct sim_outcome *outcome,
                   struct sim_error *error)
 {
-    return reference_apply(subject, event, outcome, error);
+    const bool done = reference_apply(subject, event, outcome, error);
+
+    if (done && outcome->verdict.warned)
+        outcome->state = weir__slice_of("warned");
+    return done;
 }
 
 static void close_reference(void *subject)

@@ -124,8 +124,10 @@ static int stand(struct script_player *s, struct sim_outcome *out)
     struct weir_limit limit;
     int code = 0;
 
-    if (!s->guards)
+    if (!s->guards) {
+        out->state = out->verdict.warned ? weir__slice_of("warned") : (struct weir__slice){NULL, 0};
         return 0;
+    }
     requests(s, out->key, 0, 0, rq);
     weir_policy_limit(s->policy[0], &limit);
     for (int i = 0; i < limit.n && code == 0; i++) {
@@ -157,7 +159,7 @@ static bool player_take(struct script_player *s, const struct sim_event *event,
     else
         code = n == 1 ? weir_take_at(s->w, rq, now, &out->verdict)
                       : weir_take_all_at(s->w, rq, n, now, &out->verdict);
-    if (code == 0 && event->verb == SIM_PEEK)
+    if (code == 0)
         code = stand(s, out);
     return code == 0 || player_fail(error, "take", code);
 }

@@ -275,10 +275,11 @@ def limits_of_vectors():
              for case in run_sim.parse(path)]
     texts = {event.partition("limit ")[2] for case in cases for _, event,
              _ in case.script if "limit " in event}
-    return sorted(text for text in texts if all(word not in text for word in GUARDS))
+    return sorted(text for text in texts if all(word not in text for word in NOT_SHARED))
 
 
-GUARDS = ("concurrency", "system", "breaker", "bbr", "vegas", "gradient", "aimd", "adaptive-rate")
+NOT_SHARED = ("concurrency", "system", "breaker", "bbr", "vegas", "gradient", "aimd",
+              "adaptive-rate", " warn=", " block=")
 
 
 def random_limit(rng):
@@ -398,6 +399,7 @@ def redis_answers_the_client_as_it_answers_the_tests():
 def what_no_script_decides_is_refused_by_name():
     rows = [("concurrency 5", "term 1: concurrency needs a lease"),
             ("10/s + breaker", "term 2: breaker measures one process"),
+            ("10/s + 20/s warn=80%", "term 2: warn= cannot be in a shared store"),
             ("system cpu=80%", "term 1: system measures one process"), ("bbr", "bbr measures"),
             ("vegas", "vegas measures"),
             ("gradient", "gradient measures"), ("aimd", "aimd measures"),
