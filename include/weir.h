@@ -744,7 +744,7 @@ WEIR_API void weir_remote_stats(struct weir *w, struct weir_remote_stats *stats)
  * `breaker` and the adaptive guards, all or nothing. `which` is the index of the term in the text
  * of the limit. Every key has its own states, except for `system`, which has one state for all
  * keys. weir_take, weir_take_many, weir_take_all, weir_reserve and weir_wait refuse a policy with a
- * guard (WEIR_EINVAL), because what they take could never be exited; weir_peek and weir_reset
+ * guard (WEIR_EGUARD), because what they take could never be exited; weir_peek and weir_reset
  * accept it.
  */
 

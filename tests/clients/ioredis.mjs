@@ -1,10 +1,10 @@
-// ioredis against `weir serve --clock=manual --limit api=...`: ioredis.mjs HOST PORT SOCKET
-
-import Redis, { Cluster } from 'ioredis';
+// ioredis, or iovalkey, which has the same functions, against `weir serve --clock=manual --limit api=...`:
+// ioredis.mjs HOST PORT SOCKET PACKAGE
 
 import { check, expect, finish, refuses } from './rows.mjs';
 
-const [host, port, path] = process.argv.slice(2);
+const [host, port, path, name] = process.argv.slice(2);
+const { default: Redis, Cluster } = await import(name);
 const heard = [];
 
 function connect(options) {

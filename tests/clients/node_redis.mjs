@@ -1,11 +1,13 @@
-// node-redis against `weir serve --clock=manual --limit api=...`, in RESP2 and RESP3:
-// node_redis.mjs HOST PORT SOCKET
-
-import { createClient, createCluster } from 'redis';
+// node-redis against `weir serve --clock=manual --limit api=...`, in RESP2 and RESP3 (version 4: in RESP2 alone):
+// node_redis.mjs HOST PORT SOCKET PACKAGE
 
 import { check, expect, finish, refuses } from './rows.mjs';
 
-const [host, port, path] = process.argv.slice(2);
+const [host, port, path, name] = process.argv.slice(2);
+const { createClient, createCluster } = await import(name);
+const old = name === 'redis-4';
+const destroy = (client) => old ? client.disconnect() : client.destroy();
+const close = (client) => old ? client.disconnect() : client.close();
 const heard = [];
 
 async function connect(options) {
@@ -40,7 +42,8 @@ const three = await connect({ RESP: 3, socket: { host, port: Number(port) }, nam
 await asks(three, 'node-redis, RESP3');
 expect('node-redis, RESP3: the connection has its name', await three.clientGetName(), 'three');
 const limits = { ...await three.sendCommand(['WEIR.LIMIT', 'LIST']) };
-expect('node-redis, RESP3: a map', limits, { api: 'token-bucket 10/s' });
+expect('node-redis, RESP3: a map', limits,
+    old ? { 0: 'api', 1: 'token-bucket 10/s' } : { api: 'token-bucket 10/s' });
 const local = await connect({ socket: { path } });
 await asks(local, 'node-redis on a socket');
 
@@ -59,7 +62,8 @@ check('node-redis: a transaction', sent[0][2] === 9 && sent[1] === 'PONG' && sen
 const spread = await three.multi().addCommand(['WEIR.TAKE', 'api', 'm']).execAsPipeline();
 expect('node-redis, RESP3: as a pipeline', spread[0][2], 7);
 await refuses('node-redis: one with an unknown command',
-    two.multi().addCommand(['WEIR.TAKE', 'api', 'm']).addCommand(['NOSUCH']).exec(), 'unknown command');
+    two.multi().addCommand(['WEIR.TAKE', 'api', 'm']).addCommand(['NOSUCH']).exec(),
+    old ? 'EXECABORT' : 'unknown command');
 expect('node-redis: which charged nothing', (await two.sendCommand(['WEIR.PEEK', 'api', 'm', '0']))[2], 7);
 
 // What it parses.
@@ -82,7 +86,7 @@ for (const [client, name] of [[two, 'node-redis'], [three, 'node-redis, RESP3']]
 // A database, and the default user's password.
 const fifth = await connect({ socket: { host, port: Number(port) }, database: 5, username: 'default', password: 'x' });
 expect('node-redis: another database', (await fifth.sendCommand(['WEIR.TAKE', 'api', 'm']))[2], 6);
-fifth.destroy();
+destroy(fifth);
 
 // A cluster of one.
 for (const RESP of [2, 3]) {
@@ -92,14 +96,16 @@ for (const RESP of [2, 3]) {
     await cluster.connect();
     const take = await cluster.sendCommand(`c${RESP}`, false, ['WEIR.TAKE', 'api', `c${RESP}`]);
     expect(`${name}: a take`, take, [1, 10, 9, 0, 100, 0]);
-    const both = await cluster.multi(`c${RESP}`).addCommand(`c${RESP}`, false, ['WEIR.TAKE', 'api', `c${RESP}`]).exec();
+    const again = ['WEIR.TAKE', 'api', `c${RESP}`];
+    const words = old ? [again] : [false, again];
+    const both = await cluster.multi(`c${RESP}`).addCommand(`c${RESP}`, ...words).exec();
     expect(`${name}: a transaction`, both[0][2], 8);
     expect(`${name}: its nodes`, cluster.masters.length, 1);
-    await cluster.close();
+    await close(cluster);
 }
 
-await two.close();
+await close(two);
 await three.quit();
-local.destroy();
+destroy(local);
 check('node-redis: no error was heard', heard.length === 0, heard);
 finish();

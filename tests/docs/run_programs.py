@@ -16,7 +16,8 @@ include/weir.h that has a semicolon at the end of a line. C11, and warnings are 
     have no more headers and variables than a reader sees. The whole is then run, and must exit with
     0.
 
-The header is also included from C++. Last, errors planted in blocks of each kind must be found.
+The header is also included from C++, and a block fenced as ```cpp is a program in C++11. Last,
+errors planted in blocks of each kind must be found.
 """
 
 import os
@@ -58,8 +59,8 @@ def header_blocks(text):
             yield text.count("\n", 0, found.start()) + 1, block
 
 
-def fenced_blocks(text):
-    """(line, text) of every block fenced as c, its indent taken off."""
+def fenced_blocks(text, language="c"):
+    """(line, text) of every block in that language, its indent taken off."""
     fence = None
     for number, line in enumerate(text.split("\n"), 1):
         match = FENCE.match(line)
@@ -67,13 +68,13 @@ def fenced_blocks(text):
             if match:
                 fence, kept, first = match, [], number + 1
         elif match and not match[3] and match[2].startswith(fence[2]):
-            if fence[3] == "c":
+            if fence[3] == language:
                 yield first, "\n".join(kept) + "\n"
             fence = None
         else:
             indent = len(fence[1])
             kept.append(line[indent:] if not line[:indent].strip() else line)
-    if fence is not None and fence[3] == "c":
+    if fence is not None and fence[3] == language:
         yield first, "#error the block has no end\n"
 
 
@@ -95,6 +96,14 @@ def blocks(source):
         found = list(find(whole))
         if found:
             yield name, whole, found
+
+
+def cplusplus_blocks(source):
+    """(file, line, text) of every block fenced as cpp."""
+    for name in documents(source):
+        with open(os.path.join(source, name), encoding="utf-8") as file:
+            for line, text in fenced_blocks(file.read(), "cpp"):
+                yield name, line, text
 
 
 class Story:
@@ -185,14 +194,13 @@ class Workshop:
         if story:
             yield 0, self.program("", story.text_of(), *UNUSED)
 
-    def cplusplus(self):
-        path = self.write("header.cc",
-                          "#include <weir.h>\nint main() { return weir_error_name(0) == nullptr; "
-                          "}\n")
-        return self.run("c++", *WARNINGS, self.include, path, *self.library, "-o",
-                        "./header") or self.run("./header")
+    def cplusplus(self, text):
+        path = self.write("program.cc", text)
+        return self.run("c++", "-std=c++11", *WARNINGS, self.include, path, *self.library, "-o",
+                        "./program") or self.run("./program")
 
 
+HEADER_ALONE = "#include <weir.h>\nint main() { return weir_error_name(0) == nullptr; }\n"
 PLANTED = [
     ("a program that does not compile",
      "#include <weir.h>\nint main(void)\n{\n    return weir_no_such();\n}\n"),
@@ -240,7 +248,12 @@ def main(source, library, *needed):
             for line, complaint in shop.page(name, whole, found):
                 check(f"{name}:{line}: the block of C" if line
                       else f"{name}: its program with all fragments", complaint)
-        check("C++ includes the header", shop.cplusplus())
+        check("C++ includes the header", shop.cplusplus(HEADER_ALONE))
+        for name, line, text in cplusplus_blocks(source):
+            check(f"{name}:{line}: the program in C++",
+                  shop.cplusplus(f'#line {line} "{name}"\n{text}'))
+        check("a program in C++ that fails is found",
+              "" if shop.cplusplus("int main() { return 1; }\n") else "int main()\n")
         for sentence, text in PLANTED:
             check(f"{sentence} is found", "" if shop.block("planted", 1, text) else text)
         for sentence, text in ASTRAY:

@@ -166,28 +166,50 @@ def packages():
     return folder
 
 
-def by_client(script, least, runs="node", folder=None):
+def by_client(script, least, *words, runs="node", folder=None):
     folder = folder or packages()
     with Daemon("--limit", "api=10/s", listen=("127.0.0.1:0", "unix:DIR/weir.sock")) as daemon:
         host, port = daemon.addresses[0]
         done = subprocess.run([program(runs), os.path.join(folder, script), host, str(port),
-                               daemon.addresses[1]],
+                               daemon.addresses[1], *words],
                               timeout=60,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         lines = done.stdout.decode().splitlines()
         rows = json.loads(lines[-1]) if done.returncode == 0 and lines else []
         for sentence, good, detail in rows:
             check(sentence, good, detail)
-        check(f"{script} comes to its end", done.returncode == 0 and len(rows) >= least,
+        check(f"{script} {' '.join(words)} comes to its end",
+              done.returncode == 0 and len(rows) >= least,
               done.stderr.decode()[-1500:])
 
 
+def node_version():
+    return int(run(program("node"), "-p", "process.versions.node")[1].partition(".")[0])
+
+
 def ioredis():
-    by_client("ioredis.mjs", 32)
+    by_client("ioredis.mjs", 32, "ioredis")
+
+
+def iovalkey():
+    by_client("ioredis.mjs", 32, "iovalkey")
 
 
 def node_redis():
-    by_client("node_redis.mjs", 63)
+    by_client("node_redis.mjs", 63, "redis")
+
+
+def node_redis_4():
+    by_client("node_redis.mjs", 63, "redis-4")
+
+
+def newest_of_both():
+    """They need Node 20; Debian 12 has 18."""
+    if node_version() < 20:
+        print("        not run: ioredis 6 and node-redis 6 need Node 20")
+        return
+    by_client("ioredis.mjs", 32, "ioredis-6")
+    by_client("node_redis.mjs", 63, "redis-6")
 
 
 def glide():
@@ -196,7 +218,7 @@ def glide():
 
 def redis_py():
     """Debian's, so with Debian's Python, whichever runs this."""
-    by_client("redis_py.py", 54, "/usr/bin/python3", CLIENTS)
+    by_client("redis_py.py", 54, runs="/usr/bin/python3", folder=CLIENTS)
 
 
 # ---- curl --------------------------------------------------------------------------------------
@@ -399,4 +421,5 @@ def through_nginx(daemon, port, way):
 if __name__ == "__main__":
     sys.exit(play("clients that people have", [
         redis_cli, redis_cli_pipe_mode, redis_cli_on_a_terminal, redis_benchmark, ioredis,
-        node_redis, glide, redis_py, curl, nginx_auth_request]))
+        iovalkey, node_redis, node_redis_4, newest_of_both, glide, redis_py, curl,
+        nginx_auth_request]))
