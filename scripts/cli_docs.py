@@ -443,7 +443,8 @@ def config_rows(keys):
 
 def config(table):
     forms = [key for key in table.keys if key.kind == "form" or key.name == "store"
-             or key.name.split(".")[0] in ("listen", "stores", "limits", "rules")]
+             or key.name.split(".")[0] in ("listen", "stores", "limits", "overrides", "lists",
+                                           "rules")]
     return {"forms": config_rows(forms),
             "settings": config_rows(key for key in table.keys if key not in forms)}
 
@@ -482,6 +483,13 @@ def schema_named(table, name, field):
     return {"anyOf": [{"type": "object", "additionalProperties": item}, {"type": "null"}]}
 
 
+def schema_by_limit(table, name, value):
+    """overrides and lists: names of limits, each with a map of two parts."""
+    parts = {key.name.split(".")[2]: schema_of(key, value) for key in table.keys
+             if key.name.startswith(name + ".NAME.")}
+    return {"type": ["object", "null"], "additionalProperties": schema_map(parts)}
+
+
 def schema_rules(table):
     """A list of rules; a condition is a value or a list of values."""
     rows = {key.name.removeprefix("rules."): key for key in table.keys
@@ -506,9 +514,14 @@ def schema(table):
     keys = {key.name: key for key in table.keys}
     address = schema_map({name.split(".")[1]: schema_of(key, {"type": ["string", "integer"]})
                           for name, key in keys.items() if name.startswith("listen.")}, ["address"])
+    entry = {"type": ["string", "integer"]}
     shapes = {"include": {"type": "string"}, "listen": {"anyOf": [{"type": "string"}, address]},
               "stores": schema_named(table, "stores", "url"),
               "limits": schema_named(table, "limits", "limit"),
+              "overrides": schema_by_limit(table, "overrides", {
+                  "type": ["object", "null"], "additionalProperties": {"type": "string"}}),
+              "lists": schema_by_limit(table, "lists", {"anyOf": [
+                  entry, {"type": "array", "items": entry}, {"type": "null"}]}),
               "rules": schema_rules(table)}
     properties, sections = {}, {}
     for name, key in keys.items():

@@ -87,6 +87,10 @@ static void check_print_words(const char *path, const struct config *c,
     for (const struct config_value *v = c->values; v; v = v->next)
         (void)printf("%s: %s\n", v->key->name, v->value.text);
     check_print_limits(o);
+    if (o->overrides + o->entries > 0)
+        (void)printf("%zu override%s, %zu %s of lists\n", o->overrides,
+                     o->overrides == 1 ? "" : "s", o->entries,
+                     o->entries == 1 ? "entry" : "entries");
     if (o->rules)
         (void)printf("%zu rule%s\n", rules_count(o->rules), rules_count(o->rules) == 1 ? "" : "s");
 }
@@ -165,6 +169,10 @@ static void json_rest(struct weir__json *j, const struct config *c, const struct
     }
     weir__json_close(j, ']');
     json_limits(j, o);
+    weir__json_key(j, "overrides");
+    weir__json_int(j, (int64_t)o->overrides);
+    weir__json_key(j, "list_entries");
+    weir__json_int(j, (int64_t)o->entries);
     weir__json_key(j, "rules");
     weir__json_int(j, (int64_t)rules_count(o->rules));
 }

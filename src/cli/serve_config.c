@@ -184,6 +184,8 @@ static void read_free(struct serve_read *r)
     rules_close(r->rules);
     config_close(r->config);
     free(r->options.limit);
+    free(r->options.override);
+    free(r->options.entry);
     free(r);
 }
 
@@ -222,6 +224,7 @@ static struct serve_read *read_new(struct serve_file *f, struct config *c)
         read_listeners(&reading);
         serve_read_stores(&reading);
         serve_read_limits(&reading);
+        serve_read_overrides(&reading);
         r->options.rules = r->rules = serve_read_rules(&reading);
         serve_read_changes(&reading);
         config_sort(r->config);

@@ -30,8 +30,7 @@ bool serve_option_seen(const struct serve_reading *r, const char *name)
     return false;
 }
 
-/* An error's sentence without the column that it begins with: the file has another one. */
-static const char *sentence_of(const struct weir_diag *why)
+const char *serve_sentence(const struct weir_diag *why)
 {
     const char *colon = strstr(why->text, ": ");
 
@@ -94,7 +93,7 @@ static bool store_is_good(struct serve_reading *r, const char *url, const struct
     if (stores_check(url, &why) == 0)
         return true;
     config_blame(r->config, at, column + (why.column > 0 ? why.column - 1 : 0),
-                 "not the URL of a store: %s", sentence_of(&why));
+                 "not the URL of a store: %s", serve_sentence(&why));
     return false;
 }
 
@@ -181,7 +180,7 @@ static char *limit_text(struct serve_reading *r, const struct config_limit *l,
     if (store_word(text, url, &why) == 0 && weir_limit_parse(&limit, text, &why) == 0 &&
         limit_is_takeable(&limit, &why))
         return text;
-    config_blame(r->config, l->limit.at, why.column, "%s", sentence_of(&why));
+    config_blame(r->config, l->limit.at, why.column, "%s", serve_sentence(&why));
     return NULL;
 }
 

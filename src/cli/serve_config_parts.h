@@ -1,6 +1,6 @@
 /* The parts of reading a configuration file: serve_config.c (settings, listeners),
- * serve_config_limits.c (stores, limits), serve_config_rules.c (rules), serve_config_changes.c
- * (what needs a restart). */
+ * serve_config_limits.c (stores, limits), config/overrides.c (overrides, lists),
+ * serve_config_rules.c (rules), serve_config_changes.c (what needs a restart). */
 #ifndef WEIR_CLI_SERVE_CONFIG_PARTS_H
 #define WEIR_CLI_SERVE_CONFIG_PARTS_H
 
@@ -26,6 +26,8 @@ struct serve_reading {
 
 void serve_read_stores(struct serve_reading *r);
 void serve_read_limits(struct serve_reading *r);
+/* The overrides and lists of the file. After the limits. */
+void serve_read_overrides(struct serve_reading *r);
 /* What the rules of the file say; NULL: it has none, or they have mistakes. After the limits. */
 struct rules *serve_read_rules(struct serve_reading *r);
 /* Reports what differs from the one in force and cannot change while the daemon runs. */
@@ -36,6 +38,9 @@ void serve_keep_store(struct serve_reading *r, const char *url);
 
 /* Whether that option was given on the command line. */
 bool serve_option_seen(const struct serve_reading *r, const char *name);
+
+/* An error's sentence without the column that it begins with: the file has another one. */
+const char *serve_sentence(const struct weir_diag *why);
 
 /* A word as messages show it. */
 const char *serve_quoted(char to[64], const char *word);

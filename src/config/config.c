@@ -303,6 +303,8 @@ static struct config *config_begin(const char *path, const struct config_key *se
     c->inside->listeners_end = &c->listeners;
     c->inside->stores_end = &c->stores;
     c->inside->limits_end = &c->limits;
+    c->inside->overrides_end = &c->overrides;
+    c->inside->entries_end = &c->entries;
     c->inside->rules_end = &c->rules;
     c->inside->include = config_take(c, CONFIG_FILES * sizeof c->inside->include[0]);
     c->inside->path = config_copy(c, path, strlen(path));

@@ -5,6 +5,7 @@
  *     place.c      columns within a value, and the list of mistakes
  *     sections.c   nodes to listeners, stores, limits and settings
  *     rule_sections.c  nodes to rules
+ *     override_sections.c  nodes to overrides and lists
  *     config.c     reading files, includes, and whether they have changed
  *     keys.c       the keys with a form of their own, for the reader, the manual and the schema
  *
@@ -93,6 +94,22 @@ struct config_limit {
     struct config_text name, limit, store;
 };
 
+/* The override of a key or a prefix. `name` is shared by all that are written together. */
+struct config_override {
+    struct config_override *next;
+    const struct config_text *name; /* of its limit */
+    struct config_text key, limit;
+    bool prefix;
+};
+
+/* An entry of a list. */
+struct config_entry {
+    struct config_entry *next;
+    const struct config_text *name; /* of its limit */
+    struct config_text entry;
+    bool allow; /* else it is denied */
+};
+
 /* A condition of a rule: path, path-prefix, method, header.x-api-key, ... */
 struct config_condition {
     struct config_condition *next;
@@ -127,6 +144,8 @@ struct config {
     struct config_listener *listeners;
     struct config_store *stores;
     struct config_limit *limits;
+    struct config_override *overrides;
+    struct config_entry *entries;
     struct config_rule *rules;
     struct config_text store; /* the daemon's own */
     size_t mistakes;          /* at most CONFIG_MISTAKES of them are in `mistake` */

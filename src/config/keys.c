@@ -41,6 +41,26 @@ const struct config_key CONFIG_FORMS[] = {
     {"limits.NAME.store", CONFIG_WORDS, .live = true,
      .expected = "a name in stores, or a store's URL", .usual = "the daemon's own store",
      .help = "the store of its keys: a name in stores, or a URL; store= in the text is the same"},
+    {"overrides", CONFIG_FORM, .live = true, .expected = "names of limits, each with a map",
+     .help = "keys with numbers of their own, by the name of their limit: a map with keys and "
+             "prefixes"},
+    {"overrides.NAME.keys", CONFIG_FORM, .live = true,
+     .expected = "a map of keys, each with its limit",
+     .help = "KEY: LIMIT, of the same algorithms as the limit"},
+    {"overrides.NAME.prefixes", CONFIG_FORM, .live = true,
+     .expected = "a map of prefixes, each with a limit",
+     .help = "PREFIX: LIMIT, for every key that begins so; a key's own wins, then the longest "
+             "prefix"},
+    {"lists", CONFIG_FORM, .live = true, .expected = "names of limits, each with a map",
+     .help = "keys that a limit always allows or denies, by the name of the limit: a map with "
+             "allow and deny"},
+    {"lists.NAME.allow", CONFIG_FORM, .live = true,
+     .expected = "a key, an address or a network, or a list of them",
+     .help = "keys, addresses and networks that pass uncounted: one, or a list"},
+    {"lists.NAME.deny", CONFIG_FORM, .live = true,
+     .expected = "a key, an address or a network, or a list of them",
+     .help = "keys, addresses and networks that are refused: one, or a list; deny wins over "
+             "allow"},
     {"rules", CONFIG_FORM, .live = true, .expected = "a list of rules",
      .help =
          "which limits a request is counted under, and by which keys: a list of maps, each with "

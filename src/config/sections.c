@@ -367,6 +367,8 @@ static const struct form {
     {"store", read_own_store, false},
     {"stores", read_stores, false},
     {"limits", read_limits, true},
+    {"overrides", config_read_overrides, true},
+    {"lists", config_read_lists, true},
     {"rules", config_read_rules, true},
     {0},
 };
@@ -401,8 +403,10 @@ static void read_top(struct config *c, const struct config_node *key)
     const struct config_key *k = find_setting(c, "", key->text);
 
     if (key->file->included && (k || is_section(c, key->text) || (f && !f->anywhere)))
-        config_blame(c, key, 0, "%s belongs into %s: an included file has only limits and rules",
-                     config_quoted(key->text), c->inside->path);
+        config_blame(
+            c, key, 0,
+            "%s belongs into %s: an included file has only limits, overrides, lists and rules",
+            config_quoted(key->text), c->inside->path);
     else if (f)
         f->read(c, key, key->next);
     else if (k && !strchr(k->name, '.'))

@@ -49,6 +49,8 @@ struct config_inside {
     struct config_listener **listeners_end;
     struct config_store **stores_end;
     struct config_limit **limits_end;
+    struct config_override **overrides_end;
+    struct config_entry **entries_end;
     struct config_rule **rules_end;
 };
 
@@ -102,6 +104,12 @@ void config_need_field(struct config *c, const struct config_node *map,
 
 /* Reads the list of rules (rule_sections.c). */
 void config_read_rules(struct config *c, const struct config_node *key,
+                       const struct config_node *value);
+
+/* Reads overrides and lists (override_sections.c). */
+void config_read_overrides(struct config *c, const struct config_node *key,
+                           const struct config_node *value);
+void config_read_lists(struct config *c, const struct config_node *key,
                        const struct config_node *value);
 
 /* Reports a mistake at a place that no node has; a line of 0 is the file as a whole. */

@@ -109,6 +109,13 @@ void weir__reservation_withdraw(struct weir *w, struct weir_reservation *r, stru
 /* How long a caller of the term waits by default. */
 int64_t weir__engine_term_patience(const struct weir_term *t);
 
+/* ---- Overrides ------------------------------------------------------------------------------- */
+
+/* Whether `own` has the shape that an override of the limit `of`, which has that name, must have
+ * (weir_override_set). 0; or WEIR_EINVAL, and *why (unless NULL) says how it differs. */
+int weir__override_fits(const struct weir_limit *of, const char *name, const struct weir_limit *own,
+                        struct weir_diag *why);
+
 /* ---- Waiting (wait.c) ------------------------------------------------------------------------ */
 
 enum weir__wait_verb { WEIR__WAIT_TAKE, WEIR__WAIT_ENTER };

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "server/internal.h"
+#include "server/live/overrides.h"
 
 #define DETAILS_MOST 20 /* changes that are logged one by one */
 
@@ -29,7 +30,8 @@ struct change {
 
 struct changes {
     struct server *server;
-    const struct rules *then, *next; /* the rules in force, and those of the file */
+    const struct serve_options *then, *next; /* the file in force, and the new one */
+    struct overrides_change overrides;
     size_t n, count[CHANGE_KINDS];
     struct change *change; /* room for all limits of both files */
 };
@@ -164,11 +166,45 @@ static void changes_undo(struct changes *all, bool rules)
 {
     for (int added = 0; added < 2; added++) {
         if (added && rules)
-            server_set_rules(all->server, all->then);
+            server_set_rules(all->server, all->then->rules);
         for (size_t i = all->n; i-- > 0;)
             if (all->change[i].done && (all->change[i].kind == CHANGE_ADDS) == added)
                 change_undo(all->server, &all->change[i]);
     }
+}
+
+static int change_by_name(const void *name, const void *change)
+{
+    return strcmp(name, ((const struct change *)change)->limit->name);
+}
+
+/* The changes are in the order of names. */
+static enum limit_fate change_fate_of(void *changes, const char *name)
+{
+    const struct changes *all = changes;
+    const struct change *h =
+        bsearch(name, all->change, all->n, sizeof all->change[0], change_by_name);
+
+    if (!h)
+        return LIMIT_STAYS;
+    if (h->kind == CHANGE_DROPS)
+        return LIMIT_GOES;
+    return !h->before || h->before_in != h->store ? LIMIT_IS_NEW : LIMIT_STAYS;
+}
+
+/* Overrides and lists, and then the rules: all limits that they name are there. */
+static bool changes_apply_rest(struct changes *all, void (*tell)(void *arg, const char *line),
+                               void *arg)
+{
+    all->overrides = (struct overrides_change){.server = all->server,
+                                               .fate = change_fate_of,
+                                               .fate_arg = all,
+                                               .tell = tell,
+                                               .tell_arg = arg};
+    if (!overrides_apply(&all->overrides, all->then, all->next))
+        return false;
+    server_set_rules(all->server, all->next->rules);
+    return true;
 }
 
 static bool changes_apply(struct changes *all, void (*tell)(void *arg, const char *line), void *arg)
@@ -177,8 +213,10 @@ static bool changes_apply(struct changes *all, void (*tell)(void *arg, const cha
     char line[1024];
 
     for (int kind = 0; kind < CHANGE_KINDS; kind++) {
-        if (kind == CHANGE_DROPS) /* no rule in force names a limit that is not there */
-            server_set_rules(all->server, all->next);
+        if (kind == CHANGE_DROPS && !changes_apply_rest(all, tell, arg)) {
+            changes_undo(all, false);
+            return false;
+        }
         for (size_t i = 0; i < all->n; i++) {
             struct change *h = &all->change[i];
 
@@ -187,6 +225,7 @@ static bool changes_apply(struct changes *all, void (*tell)(void *arg, const cha
             (void)snprintf(line, sizeof line, "%s: limit '%s': %s",
                            h->limit->from ? h->limit->from : "--limit", h->limit->name, why.text);
             tell(arg, line);
+            overrides_undo(&all->overrides);
             changes_undo(all, kind == CHANGE_DROPS);
             return false;
         }
@@ -218,13 +257,20 @@ static void change_log(struct server *s, const struct change *h)
 
 static void changes_log(const struct changes *all, const char *path, const char *why)
 {
+    const struct overrides_change *o = &all->overrides;
+
     for (size_t i = 0; i < all->n && i < DETAILS_MOST; i++)
         change_log(all->server, &all->change[i]);
+    if (o->set + o->removed + o->listed + o->unlisted > 0)
+        log_print(all->server->log,
+                  "config: overrides set: %zu, removed: %zu; entries of lists added: %zu, removed: "
+                  "%zu",
+                  o->set, o->removed, o->listed, o->unlisted);
     log_print(all->server->log,
               "config: loaded %s (%s): limits added: %zu, changed: %zu, removed: %zu; rules: %zu",
               path, why, all->count[CHANGE_ADDS],
               all->count[CHANGE_KEEPS] + all->count[CHANGE_FRESH], all->count[CHANGE_DROPS],
-              rules_count(all->next));
+              rules_count(all->next->rules));
 }
 
 bool reload_limits(struct server *s, const struct serve_options *then,
@@ -236,8 +282,8 @@ bool reload_limits(struct server *s, const struct serve_options *then,
 
     if (all) {
         all->server = s;
-        all->then = then->rules;
-        all->next = next->rules;
+        all->then = then;
+        all->next = next;
         good = changes_find(all, then, next);
     }
     if (!good)
@@ -245,6 +291,8 @@ bool reload_limits(struct server *s, const struct serve_options *then,
     good = good && changes_apply(all, tell, arg);
     if (good)
         changes_log(all, next->source->path, why);
+    if (all)
+        overrides_keep(&all->overrides);
     for (size_t i = 0; all && i < all->n; i++)
         free(all->change[i].before);
     if (all)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "server/internal.h"
+#include "server/live/overrides.h"
 #include "server/reload.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -236,6 +237,25 @@ static void server_log_start(struct server *s)
     names_leave(s->names);
 }
 
+static void server_tell(void *arg, const char *line)
+{
+    (void)arg;
+    fprintf(stderr, "weir: %s\n", line);
+}
+
+/* An exit status. */
+static int server_set_overrides(struct server *s)
+{
+    struct overrides_change c = {.server = s, .tell = server_tell};
+
+    if (!overrides_apply(&c, NULL, &s->options))
+        return USAGE_ERROR;
+    overrides_keep(&c);
+    if (c.set + c.listed > 0)
+        log_print(s->log, "overrides: %zu; entries of lists: %zu", c.set, c.listed);
+    return 0;
+}
+
 static int server_set_limits(struct server *s, const struct weir_options *o)
 {
     int status = 0;
@@ -244,6 +264,8 @@ static int server_set_limits(struct server *s, const struct weir_options *o)
         (void)server_open_store(s, o, "stores: ", s->options.more_store[i], &status);
     for (size_t i = 0; i < s->options.limits && !status; i++)
         status = server_set_limit(s, o, &s->options.limit[i]);
+    if (!status)
+        status = server_set_overrides(s);
     s->rules = s->options.rules;
     if (!status)
         server_log_start(s);

@@ -53,6 +53,23 @@ struct serve_limit {
     const char *from;  /* its place in the configuration file; NULL: the command line */
 };
 
+/* The override of a key or a prefix, and an entry of a list, as the configuration file has them.
+ * Their order is that of serve_override_order and serve_entry_order. */
+struct serve_override {
+    const char *name; /* of its limit */
+    const char *key, *limit;
+    bool prefix;
+};
+
+struct serve_entry {
+    const char *name; /* of its limit */
+    const char *entry;
+    bool allow; /* else it is denied */
+};
+
+int serve_override_order(const void *a, const void *b);
+int serve_entry_order(const void *a, const void *b);
+
 struct serve_options;
 
 /* The configuration file of a daemon, which reads it again while it runs (reload.h). */
@@ -132,7 +149,11 @@ struct serve_options {
     uint64_t max_keys;
     struct serve_limit *limit; /* room for limits_cap */
     size_t limits, limits_cap;
-    const struct rules *rules; /* of the configuration file; NULL: it has none */
+    const struct rules *rules;       /* of the configuration file; NULL: it has none */
+    struct serve_override *override; /* of the configuration file */
+    size_t overrides;
+    struct serve_entry *entry; /* the same of its lists */
+    size_t entries;
     bool manual_clock;
     uint64_t max_connections; /* 10,240 */
     size_t max_request;       /* bytes of one request: 1 MiB */

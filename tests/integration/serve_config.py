@@ -539,11 +539,11 @@ def a_storm_of_reloads_under_load():
             thread.start()
         for thread in threads:
             thread.join()
+        check("there was a storm", until(lambda: reloads(c)[0] > 5), reloads(c))
         stop.set()
         stormer.join()
         expect("every take was answered", (bad[:3], len(granted)), ([], 1600))
         expect("and charged once", sum(granted), 1000)
-        check("there was a storm", reloads(c)[0] > 5, reloads(c))
         folder.write(text(10))
         expect("the last file is in force", (c.ask("WEIR.CONFIG", "RELOAD"), limits(c)["n7"]),
                ("OK", "token-bucket 17/s"))

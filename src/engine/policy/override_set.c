@@ -185,80 +185,16 @@ static void edit_convert(struct weir *w, struct weir_policy *p, const struct wei
 
 /* ---- Checking an override ------------------------------------------------------------------ */
 
-/* Fills *why: which term of the override has another shape than the revision's, and how. */
-static int override_report_shape(const struct weir__revision *rev, const struct weir_limit *limit,
-                                 struct weir_diag *why)
-{
-    const char *name = rev->policy->name;
-    struct weir__meter own;
-
-    if (limit->n != rev->n)
-        return weir__diag(
-            why, WEIR_EINVAL,
-            "the key's own limit has %d terms and the limit of the policy '%s' has %d; both must "
-            "have the same algorithms in the same order",
-            limit->n, name, rev->n);
-    for (int i = 0; i < rev->n; i++) {
-        const struct weir__meter *m = &rev->term[i].meter;
-        const char *differs;
-
-        weir__meter_init(&own, &limit->term[i], 0);
-        differs = weir__meter_misfit(&own, m);
-        if (!differs)
-            continue;
-        if (own.algo != m->algo)
-            return weir__diag(
-                why, WEIR_EINVAL,
-                "term %d of the key's own limit is %s, that of the policy '%s' is %s; "
-                "both must have the same algorithms in the same order",
-                i + 1, weir_algorithm_name(own.term.algorithm), name,
-                weir_algorithm_name(m->term.algorithm));
-        if (differs[0] == '\0')
-            return weir__diag(
-                why, WEIR_EINVAL,
-                "term %d: the state of a key takes %zu bytes under its own %s and %zu "
-                "under that of the policy '%s'; both must have the same layout",
-                i + 1, weir__meter_state_size(&own), weir_algorithm_name(own.term.algorithm),
-                weir__meter_state_size(m), name);
-        return weir__diag(why, WEIR_EINVAL,
-                          "term %d of the key's own limit has another %s than that of the policy "
-                          "'%s'; a key's own %s may change other numbers only",
-                          i + 1, differs, name, weir_algorithm_name(m->term.algorithm));
-    }
-    return weir__diag(why, WEIR_EINVAL, "the key's own limit has another shape than '%s'", name);
-}
-
-/* Whether the override leaves `system`, which does not belong to the key, as it is. */
-static bool keeps_system(const struct weir_limit *limit, const struct weir__revision *rev)
-{
-    for (int i = 0; i < limit->n && i < rev->n; i++)
-        if (limit->term[i].algorithm == WEIR_SYSTEM &&
-            memcmp(&limit->term[i], &rev->term[i].meter.term, sizeof limit->term[i]) != 0)
-            return false;
-    return true;
-}
-
 int weir__override_check(struct weir_policy *p, const struct weir_limit *limit,
                          struct weir_diag *why)
 {
-    struct weir__own own;
-    struct weir__revision *rev;
-    int error = weir__policy_refresh(p);
+    const int error = weir__policy_refresh(p);
+    struct weir_limit now;
 
     if (error)
         return weir__diag(why, error, "%s", weir_error_text(error));
-    weir__own_begin(&own);
-    weir__rcu_enter();
-    rev = atomic_load_explicit(&p->revision, memory_order_acquire);
-    if (!weir__own_compile(&own, rev, limit->term, limit->n))
-        error = override_report_shape(rev, limit, why);
-    else if (!keeps_system(limit, rev))
-        error = weir__diag(why, WEIR_EINVAL,
-                           "system has one state for all keys: the key's own limit must have the "
-                           "same system term as the policy '%s'",
-                           p->name);
-    weir__rcu_exit();
-    return error;
+    weir_policy_limit(p, &now);
+    return weir__override_fits(&now, p->name, limit, why);
 }
 
 /* ---- Setting overrides --------------------------------------------------------------------- */

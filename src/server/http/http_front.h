@@ -18,6 +18,7 @@
  *     http_check.c    requests that the rules decide
  *     http_throttle.c throttlecrab's request
  *     http_limits.c   the named limits
+ *     http_overrides.c overrides and lists
  *     http_stores.c   the stores
  *     http_config.c   the configuration file
  *     http_metrics.c  /metrics and /readyz
@@ -249,6 +250,9 @@ bool http_has_form(const struct http_request *rq);
 bool http_params_json(struct http_params *params, const struct json_t *object,
                       struct http_why *why);
 
+/* Reads a limit's text: the body, or the "limit" of its JSON, which the caller forgets. */
+bool http_limit_read_text(struct weir__slice body, struct weir__slice *text, struct http_why *why);
+
 /* ---- The description of the routes (openapi.json, embedded) ---------------------------------- */
 
 extern const char HTTP_OPENAPI[];
@@ -304,6 +308,8 @@ void http_auth_rules(const struct http_call *call);
 void http_throttle(const struct http_call *call);
 void http_limits(const struct http_call *call);
 void http_limit(const struct http_call *call);
+void http_overrides(const struct http_call *call);
+void http_lists(const struct http_call *call);
 void http_stores(const struct http_call *call);
 void http_config(const struct http_call *call);
 void http_metrics(const struct http_call *call);

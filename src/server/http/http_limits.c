@@ -143,9 +143,7 @@ static bool http_limit_delete(const struct http_call *call, struct weir__slice n
     return true;
 }
 
-/* Reads the limit's text: the body, or the "limit" of its JSON. */
-static bool http_limit_read_text(struct weir__slice body, struct weir__slice *text,
-                                 struct http_why *why)
+bool http_limit_read_text(struct weir__slice body, struct weir__slice *text, struct http_why *why)
 {
     struct http_params params = {.may = HTTP_MAY(LIMIT)};
     json_t *json;

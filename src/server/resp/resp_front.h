@@ -1,9 +1,10 @@
 /* The RESP front: a table of commands, and what their handlers share.
  *
  * resp_serve.c has the table and the loop over a connection's bytes. The handlers are in
- * resp_take.c (decisions), resp_check.c (by rules) and resp_limit.c (limits and the clock); what
- * Redis's clients ask of any server is in resp_redis.c, resp_client.c, resp_cluster.c,
- * resp_command_docs.c, resp_info.c and resp_multi.c.
+ * resp_take.c (decisions), resp_check.c (by rules), resp_limit.c (limits and the clock) and
+ * resp_override.c (overrides and lists); what Redis's clients ask of any server is in
+ * resp_redis.c, resp_client.c, resp_cluster.c, resp_command_docs.c, resp_info.c and
+ * resp_multi.c.
  */
 #ifndef WEIR_SERVER_RESP_RESP_FRONT_H
 #define WEIR_SERVER_RESP_RESP_FRONT_H
@@ -103,7 +104,7 @@ void resp_reply_verdict(struct conn *c, const struct limit *l, int which,
 resp_handler resp_run_increx, resp_run_gcra;
 resp_handler resp_run_cl_throttle, resp_run_throttle, resp_run_take, resp_run_peek, resp_run_refund,
     resp_run_charge, resp_run_cancel, resp_run_reset_key, resp_run_take_all, resp_run_check;
-resp_handler resp_run_limit, resp_run_reload, resp_run_clock;
+resp_handler resp_run_limit, resp_run_override, resp_run_list, resp_run_reload, resp_run_clock;
 resp_handler resp_run_ping, resp_run_echo, resp_run_hello, resp_run_auth, resp_run_select,
     resp_run_reset, resp_run_quit, resp_run_ok, resp_run_role, resp_run_time, resp_run_dbsize,
     resp_run_latency, resp_run_slowlog;

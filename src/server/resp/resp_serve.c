@@ -58,6 +58,14 @@ const struct resp_row RESP_COMMANDS[] = {
     {"weir.limit", 2, 6, RESP_ADMINS, ACCESS_ALL, 0, 0, 0, resp_run_limit,
      "SET name limit | GET name | LIST [AFTER name] [COUNT n] | DEL name", OURS,
      "Sets, shows and deletes named limits"},
+    {"weir.override", 3, 6, RESP_ADMINS, ACCESS_ADMIN, 0, 0, 0, resp_run_override,
+     "SET limit key numbers [PREFIX] | GET limit key [PREFIX] | DEL limit key [PREFIX] | "
+     "LIST limit [CURSOR n]",
+     OURS, "Sets, shows and removes limits of single keys and prefixes"},
+    {"weir.list", 3, 0, RESP_ADMINS, ACCESS_ADMIN, 0, 0, 0, resp_run_list,
+     "ADD limit ALLOW|DENY entry [entry ...] | DEL limit ALLOW|DENY entry [entry ...] | "
+     "HAS limit ALLOW|DENY key | COUNT limit",
+     OURS, "Changes the lists of keys that a limit always allows or denies"},
     {"weir.config", 2, 2, RESP_ADMINS, ACCESS_ADMIN, 0, 0, 0, resp_run_reload, "RELOAD", OURS,
      "Reads the configuration file again"},
     {"weir.clock", 2, 3, RESP_ADMINS, ACCESS_ALL, 0, 0, 0, resp_run_clock,
