@@ -293,7 +293,7 @@ char *weir__monitor_encode_creation(struct weir__monitor *m, struct weir__slice 
     if (key) {
         const char *const word[] = {"EVALSHA", weir__scripts[WEIR__SCRIPT_CREATION].sha, "1", key};
 
-        (void)snprintf(key, room, "%s:%d:{%.*s}:born", m->address.prefix, weir__redis_format,
+        (void)snprintf(key, room, "%s:%d:{%.*s}:created", m->address.prefix, weir__redis_format,
                        (int)scope.len, scope.at);
         bytes = monitor_encode_command(c, word, 4);
         c->script = WEIR__SCRIPT_CREATION;

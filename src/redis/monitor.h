@@ -54,7 +54,7 @@ const char *weir__monitor_node(const struct weir__monitor *m);
 void weir__monitor_address(struct weir__monitor *m, struct weir__address *a);
 
 /* When the limit with that scope was created, by Redis's clock in us: the first node that asks
- * sets it (PREFIX:FORMAT:{SCOPE}:born). Waits at most one timeout; -1: the store did not
+ * sets it (PREFIX:FORMAT:{SCOPE}:created). Waits at most one timeout; -1: the store did not
  * answer. */
 int64_t weir__monitor_created_us(struct weir__monitor *m, const char *scope, size_t len);
 /* The command that asks for it, for a caller with a pipeline of its own. Returns its bytes, to be

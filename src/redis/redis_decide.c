@@ -455,7 +455,7 @@ static bool decision_learns(struct weir__decision *a)
         return false;
     command->done = decision_learned;
     if (weir__pipeline_submit(a->pipeline, &command, 1)) {
-        weir__pipeline_hold(a->pipeline);
+        weir__pipeline_pause(a->pipeline);
         return true;
     }
     free(a->bytes);
@@ -480,7 +480,7 @@ static void decision_learned(struct weir__command *c)
     free(a->bytes);
     weir__redis_learn_creation(a->redis, a->rq[a->learns].policy, c);
     decision_proceed(a);
-    weir__pipeline_release(pipeline);
+    weir__pipeline_resume(pipeline);
 }
 
 static bool requests_fit(const struct weir_request *rq, size_t n)

@@ -258,7 +258,7 @@ static bool undo_learns(struct weir__undo *u)
         command->deadline_ns = u->deadline_ns;
         command->done = undo_learned;
         if (weir__pipeline_submit(u->pipeline, &command, 1)) {
-            weir__pipeline_hold(u->pipeline);
+            weir__pipeline_pause(u->pipeline);
             return true;
         }
     }
@@ -293,7 +293,7 @@ static void undo_learned(struct weir__command *c)
     free((char *)c->bytes);
     free(e);
     undo_proceed_key(u);
-    weir__pipeline_release(pipeline);
+    weir__pipeline_resume(pipeline);
 }
 
 static void undo_begin_key(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,

@@ -373,19 +373,19 @@ int weir__pipeline_fd(struct weir__pipeline *pipeline)
     return fd;
 }
 
-void weir__pipeline_hold(struct weir__pipeline *pipeline)
+void weir__pipeline_pause(struct weir__pipeline *pipeline)
 {
-    pipeline->holds++;
+    pipeline->pauses++;
 }
 
-void weir__pipeline_release(struct weir__pipeline *pipeline)
+void weir__pipeline_resume(struct weir__pipeline *pipeline)
 {
-    pipeline->holds--;
+    pipeline->pauses--;
 }
 
-bool weir__pipeline_is_held(const struct weir__pipeline *pipeline)
+bool weir__pipeline_is_paused(const struct weir__pipeline *pipeline)
 {
-    return pipeline->holds > 0;
+    return pipeline->pauses > 0;
 }
 
 short weir__pipeline_events(struct weir__pipeline *pipeline)

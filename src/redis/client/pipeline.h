@@ -74,11 +74,11 @@ struct weir__pipeline_watch {
 
 struct weir__pipeline;
 
-/* For an event loop: while it is held, requests that are begun would overtake one that first asks
+/* For an event loop: while it is paused, requests that are begun would overtake one that first asks
  * for what it must know (redis_decide.c), so the loop begins none. */
-void weir__pipeline_hold(struct weir__pipeline *pipeline);
-void weir__pipeline_release(struct weir__pipeline *pipeline);
-bool weir__pipeline_is_held(const struct weir__pipeline *pipeline);
+void weir__pipeline_pause(struct weir__pipeline *pipeline);
+void weir__pipeline_resume(struct weir__pipeline *pipeline);
+bool weir__pipeline_is_paused(const struct weir__pipeline *pipeline);
 
 int weir__pipeline_open(struct weir__pipeline **pipeline, const struct weir__pipeline_watch *watch);
 /* Fails the commands that still wait. No other thread may use the pipeline any more. */

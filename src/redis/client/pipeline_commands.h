@@ -56,7 +56,7 @@ struct weir__pipeline {
     int64_t until_ns;                      /* the leader polls until then ... */
     short events;                          /* ... and for these */
 
-    int holds; /* the loop's */
+    int pauses; /* of the loop: see weir__pipeline_pause */
 
     int wake_pipe[2]; /* -1: there is none */
 };

@@ -1,14 +1,14 @@
 -- The creation time of a limit: the first node that asks sets it, by Redis's clock in us.
 --
--- KEYS[1] is PREFIX:FORMAT:{SCOPE}:born. The reply is the time. The key lives three years after the
--- last time that a node asked.
+-- KEYS[1] is PREFIX:FORMAT:{SCOPE}:created. The reply is the time. The key lives three years after
+-- the last time that a node asked.
 local THREE_YEARS_MS = 94867200000
-local born = redis.call('GET', KEYS[1])
+local created = redis.call('GET', KEYS[1])
 
-if not born then
+if not created then
   local time = redis.call('TIME')
-  born = string.format('%d', time[1] * 1000000 + time[2])
-  redis.call('SET', KEYS[1], born)
+  created = string.format('%d', time[1] * 1000000 + time[2])
+  redis.call('SET', KEYS[1], created)
 end
 redis.call('PEXPIRE', KEYS[1], string.format('%d', THREE_YEARS_MS))
-return tonumber(born)
+return tonumber(created)

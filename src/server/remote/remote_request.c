@@ -165,7 +165,7 @@ static void remote_request_begin(struct remote_request *a)
 
 static bool remote_may_begin(const struct remote_request *a)
 {
-    return !remote_is_full(a->pipeline->worker) && !weir__pipeline_is_held(a->pipeline->pipeline);
+    return !remote_is_full(a->pipeline->worker) && !weir__pipeline_is_paused(a->pipeline->pipeline);
 }
 
 void remote_request_submit(struct remote_request *a)

@@ -4,9 +4,9 @@
  *     log LINE                 of health
  *     nodes N                  from a heartbeat's reply
  *
- * and the replies to `born SCOPE`, `address`, `fail WHY` (a caller's command has failed), `fork`,
- * `close`. At the end of the input, unless it was closed, it exits at once, as if it had been
- * killed.
+ * and the replies to `created SCOPE`, `address`, `fail WHY` (a caller's command has failed),
+ * `fork`, `close`. At the end of the input, unless it was closed, it exits at once, as if it had
+ * been killed.
  *
  * The resolver is the test's own: a lookup of "slow" waits until `release`, and "two" has two
  * addresses; no server listens at the first one.
@@ -111,11 +111,11 @@ static void obey(char *line)
 {
     struct weir__address shown;
 
-    if (strncmp(line, "born ", 5) == 0) {
+    if (strncmp(line, "created ", 8) == 0) {
         const int64_t from_ns = weir__clock_now();
-        const int64_t born_us = weir__monitor_created_us(monitor, line + 5, strlen(line + 5));
+        const int64_t created_us = weir__monitor_created_us(monitor, line + 8, strlen(line + 8));
 
-        printf("born %" PRId64 " %lld\n", born_us, ms_since(from_ns));
+        printf("created %" PRId64 " %lld\n", created_us, ms_since(from_ns));
     } else if (strcmp(line, "address") == 0) {
         weir__monitor_address(monitor, &shown);
         printf("address %s\n", shown.host);

@@ -33,7 +33,7 @@ def check(sentence, good, detail=""):
     return good
 
 
-class Keeper:
+class Monitor:
     """A process with one monitor; a test can wait for lines that it prints. Use as a context."""
 
     def __init__(self, url):
@@ -118,8 +118,8 @@ def scores(redis):
 
 
 def three_count_each_other():
-    with Redis() as redis, Keeper(url_of(redis)) as a, Keeper(url_of(redis)) as b, \
-            Keeper(url_of(redis)) as c:
+    with Redis() as redis, Monitor(url_of(redis)) as a, Monitor(url_of(redis)) as b, \
+            Monitor(url_of(redis)) as c:
         for one in (a, b, c):
             ms, there = one.opened()
             check("it opens once the first heartbeat is answered", there and ms < 2000, ms)
@@ -143,7 +143,8 @@ def three_count_each_other():
 
 
 def a_number_that_is_told_is_not_counted():
-    with Redis() as redis, Keeper(url_of(redis, "nodes=7")) as one, Keeper(url_of(redis)) as other:
+    with Redis() as redis, Monitor(url_of(redis, "nodes=7")) as one, \
+            Monitor(url_of(redis)) as other:
         one.opened()
         check("it is on the list all the same", other.until("^nodes 2$") == "nodes 2")
         beats(redis)
@@ -152,7 +153,7 @@ def a_number_that_is_told_is_not_counted():
 
 
 def a_child_is_another_node():
-    with Redis() as redis, Keeper(url_of(redis)) as parent:
+    with Redis() as redis, Monitor(url_of(redis)) as parent:
         parent.opened()
         parent.say("fork")
         check("a child has no thread at first", parent.until("^child runs") == "child runs 0")
@@ -166,8 +167,8 @@ def a_child_is_another_node():
 
 
 def another_prefix_is_another_fleet():
-    with Redis() as redis, Keeper(url_of(redis, "prefix=blue")) as blue, \
-            Keeper("redis+unix:" + redis.path + "?prefix=green&timeout=2s") as green:
+    with Redis() as redis, Monitor(url_of(redis, "prefix=blue")) as blue, \
+            Monitor("redis+unix:" + redis.path + "?prefix=green&timeout=2s") as green:
         check("opens", blue.opened()[1] and green.opened()[1])
         check("each is alone", "nodes 1" in blue.seen and "nodes 1" in green.seen)
         check("in a list of its own", redis.call("EXISTS", "blue:1:{fleet}:nodes",
@@ -178,7 +179,7 @@ def another_prefix_is_another_fleet():
 
 
 def killed_and_started_again():
-    with Redis() as redis, Keeper(url_of(redis)) as a, Keeper(url_of(redis)) as b:
+    with Redis() as redis, Monitor(url_of(redis)) as a, Monitor(url_of(redis)) as b:
         for one in (a, b):
             one.until("^nodes 2$")
         redis.kill()
@@ -197,13 +198,13 @@ def killed_and_started_again():
         beats(redis, 3)
         check("a list that was lost has them not believe that they are alone",
               a.lines.empty() and b.lines.empty(), (list(a.lines.queue), list(b.lines.queue)))
-        with Keeper(url_of(redis)) as c:
+        with Monitor(url_of(redis)) as c:
             c.until("^nodes 3$")
             check("but more are believed", a.until("^nodes ") == "nodes 3")
 
 
 def a_failed_call_has_it_looked_after_at_once():
-    with Redis() as redis, Keeper(url_of(redis)) as one:
+    with Redis() as redis, Monitor(url_of(redis)) as one:
         one.opened()
         began = time.monotonic()
         one.say("fail no answer in 50 ms")
@@ -216,24 +217,25 @@ def a_failed_call_has_it_looked_after_at_once():
 
 def not_there_at_first():
     port = free_port()
-    with Keeper(f"redis://127.0.0.1:{port}?timeout=100ms") as one:
+    with Monitor(f"redis://127.0.0.1:{port}?timeout=100ms") as one:
         ms, there = one.opened()
         check("to open is no error, and takes no time", not there and ms < SLACK_MS, ms)
         check("the log is told",
               any("is down: " in line and "refused" in line.lower() for line in one.seen), one.seen)
-        check("births are not asked for", one.ask("born s", "^born ").split()[1] == "-1")
+        check("creation times are not asked for",
+              one.ask("created s", "^created ").split()[1] == "-1")
         took = one.close()
         check("it closes at once", took < SLACK_MS, took)
 
 
 def one_that_stands_still():
-    with Redis() as redis, Keeper(url_of(redis, "timeout=100ms")) as one:
+    with Redis() as redis, Monitor(url_of(redis, "timeout=100ms")) as one:
         one.opened()
         os.kill(redis.process.pid, signal.SIGSTOP)
         try:
             line = one.until("^log ", 5)
             check("no answer is a reason", "is down: no answer" in line, line)
-            with Keeper(url_of(redis, "timeout=50ms")) as other:
+            with Monitor(url_of(redis, "timeout=50ms")) as other:
                 ms, there = other.opened()
                 check("to open waits for a timeout or so", not there and ms < 500 + SLACK_MS, ms)
                 took = other.close()
@@ -251,7 +253,7 @@ def one_that_stands_still():
 
 def a_wrong_password_is_told_and_a_right_one_is_not():
     with Redis("--requirepass", "secret") as redis:
-        with Keeper(url_of(redis, login=":sesame@")) as one:
+        with Monitor(url_of(redis, login=":sesame@")) as one:
             check("it is down", not one.opened()[1])
             line = [line for line in one.seen if line.startswith("log")][0]
             check("the log says why", "is down: WRONGPASS" in line, line)
@@ -259,28 +261,28 @@ def a_wrong_password_is_told_and_a_right_one_is_not():
             redis.call("CONFIG", "SET", "requirepass", "sesame")
             one.until("^log .* is up after", 5)
             redis.call("CONFIG", "SET", "requirepass", "secret")
-        with Keeper(url_of(redis, login=":secret@")) as one:
+        with Monitor(url_of(redis, login=":secret@")) as one:
             check("with the right one it is there", one.opened()[1], one.seen)
-        with Keeper(url_of(redis)) as one:
+        with Monitor(url_of(redis)) as one:
             one.opened()
             check("none at all is told too", any("is down: NOAUTH" in line for line in one.seen),
                   one.seen)
 
 
 def one_that_may_only_be_read_is_down():
-    with Redis() as redis, Keeper(url_of(redis)) as one:
+    with Redis() as redis, Monitor(url_of(redis)) as one:
         one.opened()
         redis.call("REPLICAOF", "127.0.0.1", free_port())
         line = one.until("^log ", 5)
         check("the log says why", "is down: READONLY" in line, line)
-        with Keeper(url_of(redis)) as other:
+        with Monitor(url_of(redis)) as other:
             check("so it is for a node that opens", not other.opened()[1])
         redis.call("REPLICAOF", "NO", "ONE")
         one.until("^log .* is up after", 5)
 
 
 def one_that_is_full_is_down():
-    with Redis("--maxmemory-policy", "noeviction") as redis, Keeper(url_of(redis)) as one:
+    with Redis("--maxmemory-policy", "noeviction") as redis, Monitor(url_of(redis)) as one:
         one.opened()
         redis.call("CONFIG", "SET", "maxmemory", "1")
         line = one.until("^log ", 5)
@@ -290,7 +292,7 @@ def one_that_is_full_is_down():
 
 
 def scripts_that_were_flushed_are_no_harm():
-    with Redis() as redis, Keeper(url_of(redis)) as one:
+    with Redis() as redis, Monitor(url_of(redis)) as one:
         one.opened()
         for _ in range(2):
             redis.call("SCRIPT", "FLUSH")
@@ -304,7 +306,7 @@ def what_is_no_heartbeat_is_no_store():
                "an error": b"-ERR unknown command\r\n", "nothing": b""}
     for name, answer in answers.items():
         with Fake(lambda words, state, answer=answer: answer) as server, \
-                Keeper(url_of(server, "timeout=50ms")) as one:
+                Monitor(url_of(server, "timeout=50ms")) as one:
             ms, there = one.opened()
             check(f"{name}: it is down", not there and ms <= 500 + SLACK_MS, (ms, one.seen))
             check(f"{name}: and the log has a reason",
@@ -313,15 +315,15 @@ def what_is_no_heartbeat_is_no_store():
             check(f"{name}: it closes", took <= 50 + SLACK_MS, took)
 
 
-# ---- Names and births --------------------------------------------------------------------------
+# ---- Names and creation times ------------------------------------------------------------------
 
 
 def a_name_is_resolved_and_all_its_places_are_tried():
-    with Redis() as redis, Keeper(url_of(redis, host="localhost")) as one:
+    with Redis() as redis, Monitor(url_of(redis, host="localhost")) as one:
         ms, there = one.opened()
         check("it is found", there, (ms, one.seen))
         check("and shown as a number", one.ask("address", "^address") == "address 127.0.0.1")
-    with Redis() as redis, Keeper(url_of(redis, host="two")) as one:
+    with Redis() as redis, Monitor(url_of(redis, host="two")) as one:
         check("if the first address does not answer, the second is used", one.opened()[1], one.seen)
         check("which is shown from then on", one.ask("address", "^address") == "address 127.0.0.1")
         redis.kill()
@@ -333,7 +335,7 @@ def a_name_is_resolved_and_all_its_places_are_tried():
 
 
 def an_unknown_host_name_is_reported():
-    with Keeper("redis://no-such-host.invalid:6379?timeout=100ms") as one:
+    with Monitor("redis://no-such-host.invalid:6379?timeout=100ms") as one:
         ms, there = one.opened()
         check("to open is no error", not there and ms <= 1000 + SLACK_MS, ms)
         check("the log says why",
@@ -346,7 +348,7 @@ def an_unknown_host_name_is_reported():
 
 def no_caller_waits_for_a_slow_resolver():
     with Redis() as redis:
-        with Keeper(url_of(redis, "timeout=30ms", host="slow")) as one:
+        with Monitor(url_of(redis, "timeout=30ms", host="slow")) as one:
             ms, there = one.opened()
             check("to open waits for ten timeouts", not there and 290 <= ms <= 300 + SLACK_MS, ms)
             check("and says so", any("is down: no answer in 300 ms" in line for line in one.seen),
@@ -355,7 +357,7 @@ def no_caller_waits_for_a_slow_resolver():
             one.until("^log .* is up after", 5)
             check("then it is found", one.ask("address", "^address") == "address 127.0.0.1")
             one.close()
-        with Keeper(url_of(redis, "timeout=30ms", host="slow")) as one:
+        with Monitor(url_of(redis, "timeout=30ms", host="slow")) as one:
             one.opened()
             took = int(one.ask("close", "^closed ").split()[1])
             check("to close does not wait for it", took <= 30 + SLACK_MS, took)
@@ -365,31 +367,33 @@ def no_caller_waits_for_a_slow_resolver():
 
 
 def the_first_to_ask_sets_a_limits_creation_time():
-    with Redis() as redis, Keeper(url_of(redis)) as one, Keeper(url_of(redis)) as other:
+    with Redis() as redis, Monitor(url_of(redis)) as one, Monitor(url_of(redis)) as other:
         one.opened()
         other.opened()
         seconds, micros = (int(word) for word in redis.call("TIME"))
-        born = int(one.ask("born api", "^born").split()[1])
-        check("it is Redis's time", 0 <= born - seconds * 10**6 - micros < 10**7, born)
-        check("another hears the same", int(other.ask("born api", "^born").split()[1]) == born)
+        created = int(one.ask("created api", "^created").split()[1])
+        check("it is Redis's time", 0 <= created - seconds * 10**6 - micros < 10**7, created)
+        check("another hears the same",
+              int(other.ask("created api", "^created").split()[1]) == created)
         check("and so does the first when it asks again",
-              int(one.ask("born api", "^born").split()[1]) == born)
-        check("another limit has its own", int(other.ask("born web", "^born").split()[1]) > born)
-        years = redis.call("TTL", "weir:1:{api}:born") / (366 * 86400)
+              int(one.ask("created api", "^created").split()[1]) == created)
+        check("another limit has its own",
+              int(other.ask("created web", "^created").split()[1]) > created)
+        years = redis.call("TTL", "weir:1:{api}:created") / (366 * 86400)
         check("it is a key of the limit's scope, and stays for years after it was last asked for",
               2.9 < years <= 3, years)
 
 
 def a_creation_time_is_waited_for_one_timeout_and_only_once():
-    with Redis() as redis, Keeper(url_of(redis, "timeout=200ms")) as one:
+    with Redis() as redis, Monitor(url_of(redis, "timeout=200ms")) as one:
         one.opened()
         os.kill(redis.process.pid, signal.SIGSTOP)
         try:
-            words = one.ask("born new", "^born").split()
+            words = one.ask("created new", "^created").split()
             check("no answer costs one timeout",
                   words[1] == "-1" and int(words[2]) <= 200 + SLACK_MS, words)
             check("which is told", any(" is down: " in line for line in one.seen), one.seen)
-            words = one.ask("born new", "^born").split()
+            words = one.ask("created new", "^created").split()
             check("and then nothing", words[1] == "-1" and int(words[2]) < 150, words)
         finally:
             os.kill(redis.process.pid, signal.SIGCONT)
@@ -419,7 +423,7 @@ def main():
             check(scene.__name__, False, traceback.format_exc())
         verdict = "ok" if failed == len(FAILED) else "FAILED"
         print(f"{verdict:6} {scene.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
-    print(f"keepers: {len(PASSED)} passed, {len(FAILED)} failed")
+    print(f"monitors: {len(PASSED)} passed, {len(FAILED)} failed")
     return 1 if FAILED or not PASSED else 0
 
 

@@ -41,7 +41,7 @@ ORDER = (exact.FixedWindow, exact.SlidingWindow, exact.SlidingCounter, exact.Sli
          exact.LeakyBucket, exact.Pacer, exact.SmoothBursty, exact.SmoothWarmup, exact.MinInterval)
 US, DAY = 1000, 86400 * 10**9
 S = 10**9
-MOMENTS = [0, 1, DAY - 1, DAY, 1_700_000_000 * S, 1711839600 * S, 1711846799 * S, 1711846800 * S,
+TIMES = [0, 1, DAY - 1, DAY, 1_700_000_000 * S, 1711839600 * S, 1711846799 * S, 1711846800 * S,
            1729987200 * S + 1, 1730031359 * S, 1709164800 * S - 1, 4_500_000_000 * S, 2**62]
 HARD = [
     "token-bucket 1/366d", "token-bucket 1000000000000/1us",
@@ -78,8 +78,8 @@ HARD = [
 class Numbers:
     """A term as a request carries it."""
 
-    def __init__(self, t, born_us, wall_ns):
-        self.t, self.born, self.wall = t, born_us, wall_ns
+    def __init__(self, t, created_us, wall_ns):
+        self.t, self.created, self.wall = t, created_us, wall_ns
         constant = type(t).__name__ == "Constant"
         self.algorithm = (11 if t.count else 12) if constant else ORDER.index(type(t))
         self.kind = self.algorithm + COUNTS * t.count_denied + SHADOW * t.shadow
@@ -93,9 +93,9 @@ class Numbers:
         return T
 
     def due(self, t, ahead_of=None):
-        """P, C, the limit, and `zero`, so many events after birth."""
+        """P, C, the limit, and `zero`, so many events after creation."""
         T = self.rate(t)
-        D = self.born + ahead_of * T if ahead_of else 0
+        D = self.created + ahead_of * T if ahead_of else 0
         zero = ceil(D) if D < END - 1 else END - 1
         return [T.numerator, T.denominator, t.limit, zero, max(0, int((zero - D) * T.denominator))]
 
@@ -110,7 +110,8 @@ class Numbers:
                 + [t.queue, min(FOREVER, t.max_wait // US if t.max_wait < FOREVER else FOREVER)])
 
     def SmoothBursty(self, t):
-        return self.due(t)[:3] + [min(self.born + t.max_burst // US, END - 1), 0, t.max_burst // US]
+        zero = min(self.created + t.max_burst // US, END - 1)
+        return self.due(t)[:3] + [zero, 0, t.max_burst // US]
 
     def MinInterval(self, t):
         return self.due(t)
@@ -192,16 +193,16 @@ class Sent:
 class Asked:
     """A line for plan_hex."""
 
-    def __init__(self, limit, born=1_600_000_000_000_000, wall=1_700_000_000 * 10**9, now=-1,
+    def __init__(self, limit, created=1_600_000_000_000_000, wall=1_700_000_000 * 10**9, now=-1,
                  verb=TAKE, cost=1,
                  patience=-1, act=0, acts="-", only=0, ticket="-", scope="api", key="alice"):
-        self.limit, self.born, self.wall, self.now, self.verb = limit, born, wall, now, verb
+        self.limit, self.created, self.wall, self.now, self.verb = limit, created, wall, now, verb
         self.cost, self.patience, self.act, self.acts, self.only = cost, patience, act, acts, only
         self.ticket, self.scope, self.key = ticket, scope, key
 
     def line(self):
         acts = self.acts if self.acts == "-" else ",".join(map(str, self.acts))
-        fields = (self.born, self.wall, self.now, self.verb, self.cost, self.patience, self.act,
+        fields = (self.created, self.wall, self.now, self.verb, self.cost, self.patience, self.act,
                   acts, self.only, self.ticket, self.scope, self.key, self.limit)
         return "\t".join(map(str, fields))
 
@@ -232,7 +233,7 @@ def compare_numbers(asked, sent):
     expect(f"{here}: the header", sent.header, (256 + asked.verb, asked.now, asked.act))
     expect(f"{here}: how many", (sent.n, len(sent.terms)), (len(named), len(named)))
     for i, got in zip(named, sent.terms):
-        wanted = Numbers(terms[i], asked.born, asked.wall)
+        wanted = Numbers(terms[i], asked.created, asked.wall)
         head = (wanted.kind, asked.cost, patience_of(asked, i, terms[i].default_patience))
         expect(f"{here}: kind, cost and patience of term {i}", got[:3], head)
         good = all(map(same_calendar, wanted.values, got[3:]))
@@ -254,7 +255,7 @@ def compare_numbers(asked, sent):
 def compare_worlds(asked, sent):
     """By the scripts' own client, in microseconds. False: it cannot say it."""
     try:
-        store = Store(asked.born)
+        store = Store(asked.created)
         store.define(asked.limit)
     except OverflowError:
         return False
@@ -291,8 +292,9 @@ def random_limit(rng):
 def random_question(rng, limit):
     verb, n = rng.choice([TAKE, TAKE, PEEK, REFUND, CANCEL, CHARGE]), limit.count(" + ") + 1
     return Asked(limit, verb=verb,
-                 born=rng.choice([0, 1, 1_600_000_000_000_000, rng.randrange(2**52), 2**62 // US]),
-                 wall=rng.choice([rng.choice(MOMENTS), rng.randrange(2**62)]),
+                 created=rng.choice([0, 1, 1_600_000_000_000_000, rng.randrange(2**52),
+                                     2**62 // US]),
+                 wall=rng.choice([rng.choice(TIMES), rng.randrange(2**62)]),
                  now=rng.choice([-1, 0, rng.randrange(END)]),
                  cost=rng.choice([0, 1, rng.randrange(10**13), FOREVER]),
                  patience=rng.choice([-1, -1, 0, 999, 1000, rng.randrange(2**62), FOREVER]),
@@ -348,9 +350,9 @@ def the_limits_of_all_vectors_are_sent_by_the_contract():
 
 
 def hard_limits_are_sent_by_the_contract():
-    asked = [Asked(text, born=born, wall=wall) for text in HARD
-             for born in (0, 1_600_000_000_000_000, 2**62 // US)
-             for wall in MOMENTS]
+    asked = [Asked(text, created=created, wall=wall) for text in HARD
+             for created in (0, 1_600_000_000_000_000, 2**62 // US)
+             for wall in TIMES]
     for a, sent in zip(asked, written(asked)):
         compare_numbers(a, sent)
 

@@ -14,7 +14,7 @@ TEN_MINUTES = 600 * 10**6
 MORE = {
     "leaky-bucket delay": (LEAKY, [200_000, 1, 5, 0, 0, 2]),
     "pacer slack": (PACER, [200_000, 1, 4, 0, 0, 9, FOREVER]),
-    "pacer born now": (PACER, [200_000, 1, 4, NOW + 600_000, 0, 9, 10**6]),
+    "pacer created now": (PACER, [200_000, 1, 4, NOW + 600_000, 0, 9, 10**6]),
     "token-bucket of limbs": (TOKEN, [999_999_999_989, 7919, 10**7]),
     "sliding-log spaced": (LOG, [10**6, 5, 200_000]),
     "sliding-window per-slot": (SLIDING, [100_000, 5, 10, 2]),

@@ -71,7 +71,7 @@ def limits_in_requests_leave_one_creation_time():
     with a_fleet(n=1) as (redis, _, (line,)):
         for i in range(1, 21):
             line.ask("WEIR.TAKE", f"token-bucket {i}/h burst={i} initial=0", "k")
-        expect("one for all of them", redis.keys("*born*"), [b"weir:1:{%%}:born"])
+        expect("one for all of them", redis.keys("*created*"), [b"weir:1:{%%}:created"])
 
 
 def every_form_of_a_limit_has_keys_of_its_own():
