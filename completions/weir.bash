@@ -116,8 +116,8 @@ _weir_options()
         --full --threads --max-connections --max-request --max-key --max-output --max-buffered
         --max-delayed --connection-part --peer-part --token-part --max-memory --max-wait --idle
         --drain --literals --literal-state --no-admin --host --trust --trust-hops
-        --client-header --ipv6-prefix --headers --log-level --log-format --log-to --clock
-        --help'
+        --client-header --ipv6-prefix --headers --core-dumps --log-level --log-format --log-to
+        --clock --help'
         ;;
     'check') echo '--json --request --header --ip --attr --help' ;;
     'take') echo '--store --limit --no-fallback --max-keys --json --help' ;;

@@ -267,6 +267,7 @@ complete -c weir -n '__weir_words serve' -l trust-hops -x -d 'Number of proxies 
 complete -c weir -n '__weir_words serve' -l client-header -x -a 'X-Forwarded-For Forwarded X-Real-IP X-Weir-Key' -d 'The only header field that names a client for /v1/auth'
 complete -c weir -n '__weir_words serve' -l ipv6-prefix -x -d 'Leading bits of an IPv6 address that identify one client for /v1/auth'
 complete -c weir -n '__weir_words serve' -l headers -x -a 'draft draft,x draft-6 x x-rate none epoch jitter=10%' -d 'Fields of HTTP replies that describe limits'
+complete -c weir -n '__weir_words serve' -l core-dumps -d 'A crash may leave a core file, and debuggers of the same user may attach'
 complete -c weir -n '__weir_words serve' -l log-level -x -a 'info warning error' -d 'Lines below this level are not logged'
 complete -c weir -n '__weir_words serve' -l log-format -x -a 'logfmt json' -d 'Form of a line of the log'
 complete -c weir -n '__weir_words serve' -l log-to -x -a 'stderr syslog' -d 'Where the log goes'

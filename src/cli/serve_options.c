@@ -376,6 +376,9 @@ static const struct option OPTIONS[] = {
              "x-rate: X-Rate-Limit-*; none: none of these. epoch: X-RateLimit-Reset is a time of "
              "day in seconds since 1970. jitter=N%: Retry-After is later by a random time, up to "
              "that share of it"},
+    {"--core-dumps", NULL, OPTION_FLAG, AT(core_dumps),
+     .help = "a crash may leave a core file, and debuggers of the same user may attach; the memory "
+             "has the passwords of stores and the private key in it"},
     {"--log-level", "info|warning|error", OPTION_CHOICE, AT(log_level),
      .expected = "info, warning or error", .by_default = "info",
      .help = "lines below this level are not logged"},

@@ -451,6 +451,10 @@ struct server {
 /* Replaces the rules, while no worker is inside of names_enter (check.c). */
 void server_set_rules(struct server *s, const struct rules *rules);
 
+/* A crash leaves no core, and other processes of the user cannot read the memory, which has the
+ * private key and the passwords of stores (cores_prctl.c, cores_other.c). */
+void cores_forbid(void);
+
 /* Wakes all workers: a clock was set, or it is time to stop. */
 void server_wake_all(struct server *s);
 

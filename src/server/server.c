@@ -581,6 +581,8 @@ int server_run(const struct serve_options *o)
     (void)pthread_mutex_init(&s->stats_lock, NULL);
     clients_init(&s->clients);
     allocator_init();
+    if (!o->core_dumps)
+        cores_forbid();
     s->options = server_fill_options(o);
     memory_init(&s->memory, &s->options);
     s->threads = s->options.threads;

@@ -184,6 +184,7 @@ struct serve_options {
     size_t more_stores;
     const char *config;          /* --config */
     struct serve_source *source; /* the file that these options came from, or NULL */
+    bool core_dumps; /* a crash may leave a core, with secrets in it */
     enum log_level log_level;
     enum log_format log_format;
     enum log_to log_to;

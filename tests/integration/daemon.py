@@ -103,6 +103,8 @@ class Daemon:
         for address in listen:
             self.command += ["--listen", address]
         self.command += ["--clock=manual"] if manual else []
+        if is_sanitized() or os.geteuid() != 0: # a sanitizer attaches; /proc is for dumpable ones
+            self.command += ["--core-dumps"]
         self.command += [flag.replace("DIR", self.folder) for flag in flags]
         self.log_path = os.path.join(self.folder, "log")
         with open(self.log_path, "wb") as log:

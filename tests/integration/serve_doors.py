@@ -234,8 +234,31 @@ def takes_can_be_all_there_is():
         expect("nothing was changed", c.ask("WEIR.LIMIT", "LIST"), [b"api", b"token-bucket 10/s"])
 
 
+STRICT = {"content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+          "referrer-policy": "no-referrer", "cross-origin-resource-policy": "same-origin"}
+
+
+def replies_are_strict_for_browsers():
+    with Daemon("--limit", "api=10/s") as daemon, daemon.http() as h:
+        for method, target, status, headers in (
+                ("GET", "/", 200, {}), ("GET", "/healthz", 200, {}), ("GET", "/readyz", 200, {}),
+                ("GET", "/metrics", 200, {}), ("GET", "/openapi.json", 200, {}),
+                ("GET", "/v1/limits", 200, {}), ("GET", "/v1/stores", 200, {}),
+                ("GET", "/v1/config", 200, {}), ("GET", "/nothing", 404, {}),
+                ("DELETE", "/v1/take", 405, {}), ("GET", "/v1/take?limit=<b>", 400, {}),
+                ("GET", "/v1/take?limit=api&key=k", 403, {"Sec-Fetch-Site": "cross-site"})):
+            got = h.ask(method, target, headers=headers)
+            has = {name: got.headers.get(name) for name in STRICT}
+            expect(f"{method} {target}", (got.status, has), (status, STRICT))
+            expect("is what it says", got.headers.get("x-content-type-options"), "nosniff")
+            check("is for no other origin", "access-control-allow-origin" not in got.headers)
+        got = h.ask("GET", "/v1/take?limit=api&key=k")
+        expect("a verdict too", got.headers.get("x-content-type-options"), "nosniff")
+
+
 if __name__ == "__main__":
     sys.exit(play("doors",
                   [clients_are_networks, names_that_lead_here_are_refused,
                    names_on_a_network_are_the_operators,
-                   empty_lines_before_a_request_are_ignored, takes_can_be_all_there_is]))
+                   empty_lines_before_a_request_are_ignored, takes_can_be_all_there_is,
+                   replies_are_strict_for_browsers]))

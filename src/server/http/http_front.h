@@ -68,7 +68,7 @@ bool http_because_of(struct http_why *why, int status, const char *before, struc
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 /* Enough room for the first lines of any reply. */
-#define HTTP_HEAD_ROOM 256
+#define HTTP_HEAD_ROOM 512
 
 /* Writes the status line and the fields that every reply has. */
 char *http_put_head(char *at, uint32_t shape, int status);

@@ -85,7 +85,7 @@ char *http_put_head(char *at, uint32_t shape, int status)
         at = http_put_text(at, "\r\n");
     }
     at = put_date(at);
-    at = http_put_text(at, "Cache-Control: no-store\r\n");
+    at = http_put_text(at, "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n");
     if (shape & HTTP_CLOSES)
         at = http_put_text(at, "Connection: close\r\n");
     else if (shape & HTTP_KEEP_ALIVE)
@@ -94,6 +94,13 @@ char *http_put_head(char *at, uint32_t shape, int status)
 }
 
 /* ---- Whole replies --------------------------------------------------------------------------- */
+
+/* What a browser that shows the reply must not do: run or load anything, show it within another
+ * page, tell others its address, or lend it to pages of other origins. Verdicts (http_verdict.c)
+ * leave these out: they have no text of a client in them, and are many. */
+#define STRICT_FIELDS                                                         \
+    "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n" \
+    "Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n"
 
 /* Does not flush the batch: the flush itself calls it. */
 static void http_write_reply(struct conn *c, uint32_t shape, int status, const char *type,
@@ -106,7 +113,7 @@ static void http_write_reply(struct conn *c, uint32_t shape, int status, const c
     at = http_put_head(at, shape, status);
     at = http_put(at, fields, strlen(fields));
     if (body.at) {
-        at = http_put_text(at, "Content-Type: ");
+        at = http_put_text(at, STRICT_FIELDS "Content-Type: ");
         at = http_put(at, type, strlen(type));
         at = http_put_text(at, "\r\nContent-Length: ");
         at = http_put_int(at, (int64_t)body.len);

@@ -51,9 +51,13 @@ static bool context_blame_openssl(const struct tls_reading *r, const char *path,
 /* A key that other users may read or replace is no secret. */
 static bool key_mode_is_good(const struct tls_reading *r, const char *path, const struct stat *st)
 {
-    if (st->st_mode & S_IROTH)
-        return context_blame(r, path, "every user may read the private key: chmod o= closes it");
-    return true;
+    if (!(st->st_mode & S_IROTH))
+        return true;
+    return context_blame(r, path,
+                         r->options->tls_key
+                             ? "every user may read the private key: chmod o= closes it"
+                             : "without --tls-key the private key is in this file, which every "
+                               "user may read");
 }
 
 static bool context_check_file(const struct tls_reading *r, const char *path, bool has_key)
