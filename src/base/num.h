@@ -65,6 +65,18 @@ static inline int64_t weir__mul_sat(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
+/* The greatest common divisor of a, b >= 0. */
+static inline int64_t weir__gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 static inline int64_t weir__div_ceil(int64_t a, int64_t b)
 {
     assert(a >= 0 && b > 0);

@@ -17,17 +17,6 @@
 #include "algo/algo.h"
 #include "base/num.h"
 
-static int64_t share_gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* A node's part of that many events; at least one. */
 static int64_t share_part(int64_t events, int64_t nodes)
 {
@@ -38,7 +27,7 @@ static int64_t share_part(int64_t events, int64_t nodes)
  * count is rounded down. */
 static void divide_rate(struct weir_term *t, int64_t nodes)
 {
-    const int64_t common = share_gcd(t->count, nodes), by = nodes / common;
+    const int64_t common = weir__gcd(t->count, nodes), by = nodes / common;
 
     if (t->period_ns <= WEIR_PERIOD_MAX_NS / by) {
         t->count /= common;

@@ -21,6 +21,7 @@
 #include "algo/algo.h"
 #include "base/digits.h"
 #include "base/hash.h"
+#include "base/num.h"
 #include "os/diag.h"
 #include "redis/script/scripts.h"
 
@@ -58,21 +59,10 @@ static int64_t us_down(int64_t ns)
     return ns == WEIR_FOREVER ? WEIR_FOREVER : ns / WEIR__NS_PER_US;
 }
 
-static int64_t plan_gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* p1, p2: num/den in lowest terms. */
 static void put_ratio(int64_t *p, int64_t num, int64_t den)
 {
-    const int64_t g = plan_gcd(num, den);
+    const int64_t g = weir__gcd(num, den);
 
     p[0] = num / g;
     p[1] = den / g;

@@ -111,17 +111,6 @@ void resp_run_increx(struct conn *c, struct resp_words w)
 
 /* ---- GCRA ------------------------------------------------------------------------------------ */
 
-static int64_t dialect_gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Reads tokens and period to a rate of whole seconds. */
 static bool read_gcra_rate(struct conn *c, struct resp_words w, int64_t *count, int64_t *period_s)
 {
@@ -138,7 +127,7 @@ static bool read_gcra_rate(struct conn *c, struct resp_words w, int64_t *count, 
                          resp_quoted(w.word[4]), (long long)seconds.most);
         return false;
     }
-    common = dialect_gcd(tokens * US_PER_S, us); /* at most 10^18 */
+    common = weir__gcd(tokens * US_PER_S, us); /* at most 10^18 */
     *count = tokens * US_PER_S / common;
     *period_s = us / common;
     if (*count <= WEIR_COUNT_MAX && *period_s <= seconds.most)

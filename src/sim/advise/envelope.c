@@ -6,22 +6,11 @@
 
 #include "base/num.h"
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 void envelope_init(struct envelope *e, const struct envelope_rate *rate, int rates)
 {
     *e = (struct envelope){.rates = rates};
     for (int i = 0; i < rates; i++) {
-        const int64_t common = common_divisor(rate[i].count, rate[i].period_ns);
+        const int64_t common = weir__gcd(rate[i].count, rate[i].period_ns);
 
         e->rate[i] = rate[i];
         e->least[i] = (struct envelope_rate){rate[i].count / common, rate[i].period_ns / common};
