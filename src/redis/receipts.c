@@ -20,76 +20,77 @@ struct weir__receipts {
 
 struct weir__receipts *weir__receipts_open(void)
 {
-    struct weir__receipts *m = calloc(1, sizeof *m);
+    struct weir__receipts *receipts = calloc(1, sizeof *receipts);
 
-    if (!m)
+    if (!receipts)
         return NULL;
-    m->place = calloc(FIRST_PLACES, sizeof *m->place);
-    if (!m->place) {
-        free(m);
+    receipts->place = calloc(FIRST_PLACES, sizeof *receipts->place);
+    if (!receipts->place) {
+        free(receipts);
         return NULL;
     }
-    m->places = FIRST_PLACES;
-    m->sweep_at = FIRST_PLACES / 2;
-    (void)pthread_mutex_init(&m->lock, NULL);
-    return m;
+    receipts->places = FIRST_PLACES;
+    receipts->sweep_at = FIRST_PLACES / 2;
+    (void)pthread_mutex_init(&receipts->lock, NULL);
+    return receipts;
 }
 
-void weir__receipts_close(struct weir__receipts *m)
+void weir__receipts_close(struct weir__receipts *receipts)
 {
-    if (!m)
+    if (!receipts)
         return;
-    for (size_t i = 0; i < m->places; i++)
-        free(m->place[i]);
-    free(m->place);
-    (void)pthread_mutex_destroy(&m->lock);
-    free(m);
+    for (size_t i = 0; i < receipts->places; i++)
+        free(receipts->place[i]);
+    free(receipts->place);
+    (void)pthread_mutex_destroy(&receipts->lock);
+    free(receipts);
 }
 
-void weir__receipts_forked(struct weir__receipts *m)
+void weir__receipts_forked(struct weir__receipts *receipts)
 {
-    (void)pthread_mutex_init(&m->lock, NULL);
+    (void)pthread_mutex_init(&receipts->lock, NULL);
 }
 
 /* ---- Room ------------------------------------------------------------------------------------ */
 
-static void receipts_sweep(struct weir__receipts *m, int64_t now_ns)
+static void receipts_sweep(struct weir__receipts *receipts, int64_t now_ns)
 {
-    for (size_t i = 0; i < m->places; i++)
-        if (m->place[i] && m->place[i]->until_ns < now_ns) {
-            free(m->place[i]);
-            m->place[i] = NULL;
-            m->kept--;
+    for (size_t i = 0; i < receipts->places; i++)
+        if (receipts->place[i] && receipts->place[i]->until_ns < now_ns) {
+            free(receipts->place[i]);
+            receipts->place[i] = NULL;
+            receipts->kept--;
         }
-    m->sweep_at = m->kept * 2 < FIRST_PLACES / 2 ? FIRST_PLACES / 2 : m->kept * 2;
+    receipts->sweep_at =
+        receipts->kept * 2 < FIRST_PLACES / 2 ? FIRST_PLACES / 2 : receipts->kept * 2;
 }
 
 /* Doubles the places. Every number still names its place, for it has more bits than that. */
-static void receipts_grow(struct weir__receipts *m)
+static void receipts_grow(struct weir__receipts *receipts)
 {
-    struct weir__redis_receipt **place = calloc(m->places * 2, sizeof *place);
+    struct weir__redis_receipt **place = calloc(receipts->places * 2, sizeof *place);
 
     if (!place)
         return;
-    for (size_t i = 0; i < m->places; i++)
-        if (m->place[i])
-            place[m->place[i]->id % (m->places * 2)] = m->place[i];
-    free(m->place);
-    m->place = place;
-    m->places *= 2;
+    for (size_t i = 0; i < receipts->places; i++)
+        if (receipts->place[i])
+            place[receipts->place[i]->id % (receipts->places * 2)] = receipts->place[i];
+    free(receipts->place);
+    receipts->place = place;
+    receipts->places *= 2;
 }
 
-bool weir__receipts_have_room(struct weir__receipts *m, int64_t now_ns)
+bool weir__receipts_have_room(struct weir__receipts *receipts, int64_t now_ns)
 {
     bool room;
 
-    (void)pthread_mutex_lock(&m->lock);
-    if (m->kept >= m->sweep_at)
-        receipts_sweep(m, now_ns);
-    if (m->kept * 2 >= m->places && m->places < 2 * WEIR__RECEIPTS_MAX)
-        receipts_grow(m);
-    room = m->kept < WEIR__RECEIPTS_MAX && m->kept < m->places;
-    (void)pthread_mutex_unlock(&m->lock);
+    (void)pthread_mutex_lock(&receipts->lock);
+    if (receipts->kept >= receipts->sweep_at)
+        receipts_sweep(receipts, now_ns);
+    if (receipts->kept * 2 >= receipts->places && receipts->places < 2 * WEIR__RECEIPTS_MAX)
+        receipts_grow(receipts);
+    room = receipts->kept < WEIR__RECEIPTS_MAX && receipts->kept < receipts->places;
+    (void)pthread_mutex_unlock(&receipts->lock);
     return room;
 }
 
@@ -119,38 +120,38 @@ struct weir__redis_receipt *weir__redis_receipt_make(const struct weir_request *
     return k;
 }
 
-uint64_t weir__receipts_keep(struct weir__receipts *m, struct weir__redis_receipt *k)
+uint64_t weir__receipts_keep(struct weir__receipts *receipts, struct weir__redis_receipt *k)
 {
     uint64_t id = 0;
 
-    (void)pthread_mutex_lock(&m->lock);
-    if (m->kept < m->places) { /* a caller that checked for room finds it */
-        while (m->place[m->look])
-            m->look = (m->look + 1) % m->places;
-        id = k->id = ++m->turn * 2 * WEIR__RECEIPTS_MAX + m->look;
-        m->place[m->look] = k;
-        m->kept++;
+    (void)pthread_mutex_lock(&receipts->lock);
+    if (receipts->kept < receipts->places) { /* a caller that checked for room finds it */
+        while (receipts->place[receipts->look])
+            receipts->look = (receipts->look + 1) % receipts->places;
+        id = k->id = ++receipts->turn * 2 * WEIR__RECEIPTS_MAX + receipts->look;
+        receipts->place[receipts->look] = k;
+        receipts->kept++;
     }
-    (void)pthread_mutex_unlock(&m->lock);
+    (void)pthread_mutex_unlock(&receipts->lock);
     if (id == 0)
         free(k);
     return id;
 }
 
-struct weir__redis_receipt *weir__receipts_remove(struct weir__receipts *m, uint64_t id)
+struct weir__redis_receipt *weir__receipts_remove(struct weir__receipts *receipts, uint64_t id)
 {
     struct weir__redis_receipt *k;
     size_t i;
 
-    (void)pthread_mutex_lock(&m->lock);
-    i = id % m->places;
-    k = m->place[i];
+    (void)pthread_mutex_lock(&receipts->lock);
+    i = id % receipts->places;
+    k = receipts->place[i];
     if (k && k->id == id) {
-        m->place[i] = NULL;
-        m->kept--;
+        receipts->place[i] = NULL;
+        receipts->kept--;
     } else {
         k = NULL;
     }
-    (void)pthread_mutex_unlock(&m->lock);
+    (void)pthread_mutex_unlock(&receipts->lock);
     return k;
 }

@@ -41,17 +41,17 @@ struct weir__redis_receipt {
 struct weir__receipts;
 
 struct weir__receipts *weir__receipts_open(void);
-void weir__receipts_close(struct weir__receipts *m);
-void weir__receipts_forked(struct weir__receipts *m); /* in the child of a fork() */
+void weir__receipts_close(struct weir__receipts *receipts);
+void weir__receipts_forked(struct weir__receipts *receipts); /* in the child of a fork() */
 
 /* Whether there is room for one more. The caller checks before it takes anything. Drops expired
  * receipts. */
-bool weir__receipts_have_room(struct weir__receipts *m, int64_t now_ns);
+bool weir__receipts_have_room(struct weir__receipts *receipts, int64_t now_ns);
 /* Makes a receipt with copies of n keys; NULL: out of memory. The caller frees or keeps it. */
 struct weir__redis_receipt *weir__redis_receipt_make(const struct weir_request *rq, size_t n);
 /* Keeps it under a new number, and owns it from now on. 0: there was no room, and it is freed. */
-uint64_t weir__receipts_keep(struct weir__receipts *m, struct weir__redis_receipt *k);
+uint64_t weir__receipts_keep(struct weir__receipts *receipts, struct weir__redis_receipt *k);
 /* Takes it out, to be freed or kept again; NULL: there is no such receipt (any more). */
-struct weir__redis_receipt *weir__receipts_remove(struct weir__receipts *m, uint64_t id);
+struct weir__redis_receipt *weir__receipts_remove(struct weir__receipts *receipts, uint64_t id);
 
 #endif

@@ -49,13 +49,13 @@ static struct weir__redis_policy *redis_policy_make(struct weir__slice scope, bo
     return p;
 }
 
-static int redis_check(struct weir__remote *f, const struct weir_limit *limit,
+static int redis_check(struct weir__remote *remote, const struct weir_limit *limit,
                        struct weir_diag *why)
 {
     struct weir__plan *plan;
     const int error = weir__plan_open(&plan, limit, 0, why);
 
-    (void)f;
+    (void)remote;
     if (!error)
         weir__plan_close(plan);
     return error;
@@ -73,11 +73,11 @@ static bool limit_needs_creation_time(const struct weir_limit *limit)
     return so;
 }
 
-static int redis_define(struct weir__remote *f, struct weir_policy *policy,
+static int redis_define(struct weir__remote *remote, struct weir_policy *policy,
                         const struct weir_limit *limit, struct weir__slice scope, bool unlisted,
                         struct weir__now at, struct weir_diag *why)
 {
-    struct weir__redis *r = weir__redis_of(f);
+    struct weir__redis *r = weir__redis_of(remote);
     struct weir__redis_policy *p;
     int error;
 
@@ -104,28 +104,29 @@ static int redis_define(struct weir__remote *f, struct weir_policy *policy,
     return error;
 }
 
-static void redis_created(struct weir__remote *f, struct weir_policy *policy)
+static void redis_created(struct weir__remote *remote, struct weir_policy *policy)
 {
-    (void)weir__redis_knows_creation(weir__redis_of(f), policy);
+    (void)weir__redis_knows_creation(weir__redis_of(remote), policy);
 }
 
-static void redis_forget(struct weir__remote *f, struct weir_policy *policy)
+static void redis_forget(struct weir__remote *remote, struct weir_policy *policy)
 {
     struct weir__redis_policy *p = policy->remote;
 
     if (!p)
         return;
-    weir__local_forget(weir__redis_of(f)->local, p->local);
+    weir__local_forget(weir__redis_of(remote)->local, p->local);
     policy->remote = NULL;
     free(p);
 }
 
-static int redis_override(struct weir__remote *f, struct weir_policy *policy, const void *key,
+static int redis_override(struct weir__remote *remote, struct weir_policy *policy, const void *key,
                           size_t key_len, bool prefix, const struct weir_limit *limit)
 {
     const struct weir__redis_policy *p = policy->remote;
 
-    return weir__local_override(weir__redis_of(f)->local, p->local, key, key_len, prefix, limit);
+    return weir__local_override(weir__redis_of(remote)->local, p->local, key, key_len, prefix,
+                                limit);
 }
 
 /* ---- Creation times -------------------------------------------------------------------------- */
@@ -224,12 +225,12 @@ static void carry_zero(struct weir__plan_term *t, const struct weir__meter *m, i
 }
 
 static void carry_zeros(struct weir__plan *plan, const struct weir__redis_policy *p,
-                        const struct weir__revision *e)
+                        const struct weir__revision *rev)
 {
     const int64_t ahead_ns = atomic_load(&p->created_us) * 1000 - p->here_ns;
 
     for (int i = 0; i < plan->n; i++) {
-        const struct weir__meter *m = &e->term[e->chain[i]].meter;
+        const struct weir__meter *m = &rev->term[rev->chain[i]].meter;
 
         if (m->older && m->algo->change_zero)
             carry_zero(&plan->term[i], m, ahead_ns);
@@ -238,34 +239,34 @@ static void carry_zeros(struct weir__plan *plan, const struct weir__redis_policy
 
 /* In the order in which the engine asks the terms. */
 static struct weir__plan *redis_plan_make(const struct weir__redis_policy *p,
-                                          const struct weir__revision *e)
+                                          const struct weir__revision *rev)
 {
     struct weir_limit *limit = calloc(1, sizeof *limit);
     struct weir__plan *plan = NULL;
 
     if (!limit)
         return NULL;
-    limit->n = e->n;
-    for (int i = 0; i < e->n; i++)
-        limit->term[i] = e->term[e->chain[i]].meter.term;
+    limit->n = rev->n;
+    for (int i = 0; i < rev->n; i++)
+        limit->term[i] = rev->term[rev->chain[i]].meter.term;
     if (weir__plan_open(&plan, limit, weir__max(0, atomic_load(&p->created_us)), NULL) != 0)
         plan = NULL;
     else if (atomic_load(&p->created_us) >= 0)
-        carry_zeros(plan, p, e);
+        carry_zeros(plan, p, rev);
     free(limit);
     return plan;
 }
 
 const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_policy *p,
-                                          struct weir__revision *e)
+                                          struct weir__revision *rev)
 {
     struct weir__redis_policy *policy = weir__redis_policy(p);
-    void *plan = atomic_load_explicit(&e->plan, memory_order_acquire), *none = NULL;
+    void *plan = atomic_load_explicit(&rev->plan, memory_order_acquire), *none = NULL;
 
     (void)r;
     if (plan)
         return plan;
-    plan = redis_plan_make(policy, e);
+    plan = redis_plan_make(policy, rev);
     if (!plan)
         return NULL;
     if (((struct weir__plan *)plan)->needs_creation_time && atomic_load(&policy->created_us) < 0) {
@@ -274,8 +275,8 @@ const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_pol
         weir__plan_close(plan);
         return NULL;
     }
-    atomic_store(&e->plan_close, redis_plan_close); /* every thread stores the same */
-    if (atomic_compare_exchange_strong(&e->plan, &none, plan))
+    atomic_store(&rev->plan_close, redis_plan_close); /* every thread stores the same */
+    if (atomic_compare_exchange_strong(&rev->plan, &none, plan))
         return plan;
     weir__plan_close(plan);
     return none;
@@ -284,9 +285,10 @@ const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_pol
 const struct weir__plan *weir__redis_plan_for(struct weir__redis *r, const struct weir_request *rq,
                                               struct weir__revision **by, struct weir__own *own)
 {
-    struct weir__revision *e = atomic_load_explicit(&rq->policy->revision, memory_order_acquire);
+    struct weir__revision *rev = atomic_load_explicit(&rq->policy->revision, memory_order_acquire);
 
-    *by = weir__revision_for(e, rq, e->overrides ? weir__key_hash(rq->policy->store, rq) : 0, own);
+    *by = weir__revision_for(rev, rq, rev->overrides ? weir__key_hash(rq->policy->store, rq) : 0,
+                             own);
     return weir__redis_plan(r, rq->policy, *by);
 }
 
@@ -341,9 +343,9 @@ static void nodes_changed(void *arg, int64_t nodes)
 
 /* ---- Open and close -------------------------------------------------------------------------- */
 
-static void redis_end(struct weir__remote *f)
+static void redis_end(struct weir__remote *remote)
 {
-    struct weir__redis *r = weir__redis_of(f);
+    struct weir__redis *r = weir__redis_of(remote);
 
     for (int i = 0; i < r->address.connections; i++) {
         weir__pipeline_close(r->pipeline[i]);
@@ -351,11 +353,11 @@ static void redis_end(struct weir__remote *f)
     }
 }
 
-static void redis_close(struct weir__remote *f)
+static void redis_close(struct weir__remote *remote)
 {
-    struct weir__redis *r = weir__redis_of(f);
+    struct weir__redis *r = weir__redis_of(remote);
 
-    redis_end(f);
+    redis_end(remote);
     if (r->monitor)
         weir__monitor_close(r->monitor);
     if (r->local)
@@ -367,9 +369,9 @@ static void redis_close(struct weir__remote *f)
     free(r);
 }
 
-static void redis_stats(struct weir__remote *f, struct weir_remote_stats *out)
+static void redis_stats(struct weir__remote *remote, struct weir_remote_stats *out)
 {
-    struct weir__redis *r = weir__redis_of(f);
+    struct weir__redis *r = weir__redis_of(remote);
     const struct weir__local_counts *counts = weir__local_counts(r->local);
 
     out->down = weir__health_is_down(&r->health);
@@ -384,14 +386,14 @@ static void redis_stats(struct weir__remote *f, struct weir_remote_stats *out)
     out->recoveries = atomic_load(&r->health.recoveries);
 }
 
-static int redis_room(struct weir__remote *f, int64_t now_ns, struct weir_stats *out)
+static int redis_room(struct weir__remote *remote, int64_t now_ns, struct weir_stats *out)
 {
-    return weir__local_room(weir__redis_of(f)->local, now_ns, out);
+    return weir__local_room(weir__redis_of(remote)->local, now_ns, out);
 }
 
-static void redis_forked(struct weir__remote *f)
+static void redis_forked(struct weir__remote *remote)
 {
-    struct weir__redis *r = weir__redis_of(f);
+    struct weir__redis *r = weir__redis_of(remote);
 
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_mutex_init(&r->creation_lock, NULL);
@@ -441,7 +443,7 @@ static int open_parts(struct weir__redis *r, const struct weir_options *o, struc
     return weir__monitor_open(&r->monitor, &job, why);
 }
 
-int weir__remote_open(struct weir__remote **f, struct weir *w, const struct weir_options *o,
+int weir__remote_open(struct weir__remote **remote, struct weir *w, const struct weir_options *o,
                       struct weir_diag *why)
 {
     struct weir__redis *r = calloc(1, sizeof *r);
@@ -466,6 +468,6 @@ int weir__remote_open(struct weir__remote **f, struct weir *w, const struct weir
     if (error)
         redis_close(&r->remote);
     else
-        *f = &r->remote;
+        *remote = &r->remote;
     return error;
 }

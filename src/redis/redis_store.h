@@ -62,9 +62,9 @@ struct weir__redis_policy {
     char scope[];
 };
 
-static inline struct weir__redis *weir__redis_of(struct weir__remote *f)
+static inline struct weir__redis *weir__redis_of(struct weir__remote *remote)
 {
-    return (struct weir__redis *)f;
+    return (struct weir__redis *)remote;
 }
 
 static inline struct weir__redis_policy *weir__redis_policy(const struct weir_policy *p)
@@ -82,7 +82,7 @@ struct weir__pipeline *weir__redis_pipeline(struct weir__redis *r);
 
 /* Within an RCU read section: the revision's plan. NULL: there is none now; fall back. */
 const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_policy *p,
-                                          struct weir__revision *e);
+                                          struct weir__revision *rev);
 /* The same for the limit that decides the request's key: the key's override, if it has one. */
 const struct weir__plan *weir__redis_plan_for(struct weir__redis *r, const struct weir_request *rq,
                                               struct weir__revision **by, struct weir__own *own);
@@ -114,12 +114,13 @@ void weir__redis_learn_creation(struct weir__redis *r, struct weir_policy *polic
 
 /* ---- Undo (redis_undo.c) --------------------------------------------------------------------- */
 
-int weir__redis_refund(struct weir__remote *f, const struct weir_request *rq, struct weir__now at,
-                       int64_t *back);
-int weir__redis_reset(struct weir__remote *f, const struct weir_request *rq, struct weir__now at);
-int weir__redis_cancel(struct weir__remote *f, struct weir_reservation *r, bool withdraw,
+int weir__redis_refund(struct weir__remote *remote, const struct weir_request *rq,
                        struct weir__now at, int64_t *back);
-int weir__redis_exit(struct weir__remote *f, struct weir_ticket *t, enum weir_outcome how,
+int weir__redis_reset(struct weir__remote *remote, const struct weir_request *rq,
+                      struct weir__now at);
+int weir__redis_cancel(struct weir__remote *remote, struct weir_reservation *r, bool withdraw,
+                       struct weir__now at, int64_t *back);
+int weir__redis_exit(struct weir__remote *remote, struct weir_ticket *t, enum weir_outcome how,
                      struct weir__now at);
 
 /* ---- Backlog (drain.c) ----------------------------------------------------------------------- */
@@ -132,7 +133,7 @@ void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *pip
 
 /* ---- Decide (redis_decide.c) ----------------------------------------------------------------- */
 
-int weir__redis_decide(struct weir__remote *f, const struct weir_request *rq, size_t n,
+int weir__redis_decide(struct weir__remote *remote, const struct weir_request *rq, size_t n,
                        enum weir__verb verb, struct weir__now at, struct weir__receipt *receipt,
                        struct weir_verdict *v);
 struct weir__decision;
@@ -141,7 +142,7 @@ struct weir__decision;
 void weir__decision_issue_receipts(struct weir__decision *a, int refused);
 /* The receipt of a grant, kept until then; NULL: out of memory. */
 struct weir__redis_receipt *weir__decision_make_receipt(struct weir__decision *a, int64_t until_ns);
-int weir__redis_take_many(struct weir__remote *f, const struct weir_request *rq, size_t n,
+int weir__redis_take_many(struct weir__remote *remote, const struct weir_request *rq, size_t n,
                           struct weir__now at, struct weir_verdict *v);
 
 #endif

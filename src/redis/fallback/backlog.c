@@ -31,14 +31,14 @@
 
 /* If there is no room for it, nothing is lost but the charge: the share has counted the grant
  * already. */
-void weir__local_backlog_record(struct weir__local *l, struct weir__local_limit *x,
+void weir__local_backlog_record(struct weir__local *l, struct weir__local_limit *limit,
                                 const struct weir_request *rq, enum weir__verb verb,
                                 struct weir__now at)
 {
     struct weir_request mine = *rq;
     struct weir_verdict v;
 
-    mine.policy = atomic_load_explicit(&x->backlog, memory_order_acquire);
+    mine.policy = atomic_load_explicit(&limit->backlog, memory_order_acquire);
     if (mine.policy)
         (void)weir__decide(l->engine, &mine, verb, at, NULL, &v);
 }
@@ -162,16 +162,16 @@ static int backlog_term(uint64_t terms, int i)
                : -1;
 }
 
-static bool has_backlog(const struct weir__local_limit *x, const struct weir_request *rq,
+static bool has_backlog(const struct weir__local_limit *limit, const struct weir_request *rq,
                         struct weir_request *mine, uint64_t *terms)
 {
     *mine = *rq;
-    mine->policy = atomic_load_explicit(&x->backlog, memory_order_acquire);
-    *terms = atomic_load_explicit(&x->backlog_terms, memory_order_relaxed);
+    mine->policy = atomic_load_explicit(&limit->backlog, memory_order_acquire);
+    *terms = atomic_load_explicit(&limit->backlog_terms, memory_order_relaxed);
     return mine->policy != NULL;
 }
 
-int64_t weir__local_backlog_drain(struct weir__local *l, struct weir__local_limit *x,
+int64_t weir__local_backlog_drain(struct weir__local *l, struct weir__local_limit *limit,
                                   const struct weir_request *rq, struct weir__now at,
                                   int64_t events[WEIR_TERMS_MAX])
 {
@@ -182,7 +182,7 @@ int64_t weir__local_backlog_drain(struct weir__local *l, struct weir__local_limi
 
     if (events)
         memset(events, 0, WEIR_TERMS_MAX * sizeof events[0]);
-    if (!has_backlog(x, rq, &mine, &terms))
+    if (!has_backlog(limit, rq, &mine, &terms))
         return 0;
     for (int i = 0; backlog_term(terms, i) >= 0; i++) {
         if (backlog_run(&b, &mine, i) != 0)
@@ -229,14 +229,14 @@ static bool backlog_put_back(struct backlog_job *b, const struct weir__target *t
     return true;
 }
 
-void weir__local_backlog_restore(struct weir__local *l, struct weir__local_limit *x,
+void weir__local_backlog_restore(struct weir__local *l, struct weir__local_limit *limit,
                                  const struct weir_request *rq, struct weir__now at,
                                  const int64_t events[WEIR_TERMS_MAX])
 {
     struct weir_request mine;
     uint64_t terms;
 
-    if (!has_backlog(x, rq, &mine, &terms))
+    if (!has_backlog(limit, rq, &mine, &terms))
         return;
     for (int i = 0; backlog_term(terms, i) >= 0; i++) {
         struct backlog_job b = {.w = l->engine,

@@ -58,16 +58,16 @@ int weir__local_open(struct weir__local **out, const struct weir_options *o, int
     return 0;
 }
 
-static void local_limit_free(struct weir__local_limit *x)
+static void local_limit_free(struct weir__local_limit *limit)
 {
-    weir__local_overrides_free(x);
-    while (x->pairs) {
-        struct weir__local_anonymous *h = x->pairs;
+    weir__local_overrides_free(limit);
+    while (limit->pairs) {
+        struct weir__local_anonymous *h = limit->pairs;
 
-        x->pairs = h->older;
+        limit->pairs = h->older;
         free(h);
     }
-    free(x);
+    free(limit);
 }
 
 void weir__local_close(struct weir__local *l)
@@ -76,10 +76,10 @@ void weir__local_close(struct weir__local *l)
         return;
     weir_close(l->engine);
     while (l->first) {
-        struct weir__local_limit *x = l->first;
+        struct weir__local_limit *limit = l->first;
 
-        l->first = x->next;
-        local_limit_free(x);
+        l->first = limit->next;
+        local_limit_free(limit);
     }
     (void)pthread_mutex_destroy(&l->lock);
     free(l);
@@ -145,11 +145,11 @@ static void close_anonymous(struct weir__local *l, const struct weir__local_poli
         weir__anonymous_close(l->engine, pair->backlog);
 }
 
-static int enforce_anonymous(struct weir__local *l, struct weir__local_limit *x,
+static int enforce_anonymous(struct weir__local *l, struct weir__local_limit *limit,
                              const struct weir_limit *share, const struct weir_limit *rates,
                              struct weir__local_policies *pair, struct weir_diag *why)
 {
-    struct weir__local_anonymous *h = x->pairs;
+    struct weir__local_anonymous *h = limit->pairs;
     int error;
 
     while (h && memcmp(&h->share, share, sizeof *share) != 0)
@@ -161,34 +161,34 @@ static int enforce_anonymous(struct weir__local *l, struct weir__local_limit *x,
     h = calloc(1, sizeof *h);
     if (!h)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
-    error = open_anonymous(l, x, 's', share, &pair->share, why);
+    error = open_anonymous(l, limit, 's', share, &pair->share, why);
     if (!error && rates)
-        error = open_anonymous(l, x, 'd', rates, &pair->backlog, why);
+        error = open_anonymous(l, limit, 'd', rates, &pair->backlog, why);
     if (error) {
         close_anonymous(l, pair);
         free(h);
         return error;
     }
-    *h = (struct weir__local_anonymous){x->pairs, *pair, *share};
-    x->pairs = h;
+    *h = (struct weir__local_anonymous){limit->pairs, *pair, *share};
+    limit->pairs = h;
     return 0;
 }
 
 /* ---- Shares in force ------------------------------------------------------------------------- */
 
-static int enforce_named(struct weir__local *l, const struct weir__local_limit *x,
+static int enforce_named(struct weir__local *l, const struct weir__local_limit *limit,
                          const struct weir_limit *share, const struct weir_limit *rates,
                          struct weir__local_policies *pair, struct weir_diag *why)
 {
-    char text[WEIR_LIMIT_TEXT_MAX], name[sizeof x->name + 8];
+    char text[WEIR_LIMIT_TEXT_MAX], name[sizeof limit->name + 8];
     int error;
 
     (void)weir_limit_print(share, text, sizeof text);
-    error = weir_policy_set(l->engine, x->name, text, &pair->share, why);
+    error = weir_policy_set(l->engine, limit->name, text, &pair->share, why);
     if (error || !rates)
         return error;
     (void)weir_limit_print(rates, text, sizeof text);
-    (void)snprintf(name, sizeof name, "%s backlog", x->name);
+    (void)snprintf(name, sizeof name, "%s backlog", limit->name);
     return weir_policy_set(l->engine, name, text, &pair->backlog, why);
 }
 
@@ -201,7 +201,7 @@ static int64_t reported_of(const struct weir_term *t)
 }
 
 /* Publishes what deciding threads read. */
-static void local_limit_publish(struct weir__local_limit *x, const struct weir_limit *whole,
+static void local_limit_publish(struct weir__local_limit *limit, const struct weir_limit *whole,
                                 enum weir__down_action down)
 {
     uint64_t shared = 0, backlog = 0;
@@ -217,15 +217,15 @@ static void local_limit_publish(struct weir__local_limit *x, const struct weir_l
         if (weir__share_keeps(t) && t->algorithm < WEIR_FIRST_GUARD)
             backlog |= (uint64_t)i << (4 * n_backlog++);
     }
-    atomic_store(&x->shared, shared);
-    atomic_store(&x->backlog_terms, backlog);
-    atomic_store(&x->denies, denies);
-    atomic_store(&x->reported, reported_of(&whole->term[0]));
-    atomic_store(&x->down, (int)down); /* last: by now there is a policy, if it needs one */
+    atomic_store(&limit->shared, shared);
+    atomic_store(&limit->backlog_terms, backlog);
+    atomic_store(&limit->denies, denies);
+    atomic_store(&limit->reported, reported_of(&whole->term[0]));
+    atomic_store(&limit->down, (int)down); /* last: by now there is a policy, if it needs one */
 }
 
 /* Puts the limit's share among that many nodes into force. The caller holds the lock. */
-static int enforce_locked(struct weir__local *l, struct weir__local_limit *x,
+static int enforce_locked(struct weir__local *l, struct weir__local_limit *limit,
                           const struct weir_limit *whole, int64_t nodes, struct weir_diag *why)
 {
     struct weir__local_policies pair = {NULL, NULL};
@@ -236,18 +236,18 @@ static int enforce_locked(struct weir__local *l, struct weir__local_limit *x,
     if (down == WEIR__DOWN_SHARE) {
         const bool has_rates = weir__local_rates(&share, &rates);
 
-        error = x->anonymous
-                    ? enforce_anonymous(l, x, &share, has_rates ? &rates : NULL, &pair, why)
-                    : enforce_named(l, x, &share, has_rates ? &rates : NULL, &pair, why);
+        error = limit->anonymous
+                    ? enforce_anonymous(l, limit, &share, has_rates ? &rates : NULL, &pair, why)
+                    : enforce_named(l, limit, &share, has_rates ? &rates : NULL, &pair, why);
     }
     if (error)
         return error;
     if (pair.share)
-        atomic_store(&x->share, pair.share);
+        atomic_store(&limit->share, pair.share);
     if (pair.backlog)
-        atomic_store(&x->backlog, pair.backlog);
-    local_limit_publish(x, whole, down);
-    memmove(&x->whole, whole, weir__limit_bytes(whole)); /* it may be x->whole itself */
+        atomic_store(&limit->backlog, pair.backlog);
+    local_limit_publish(limit, whole, down);
+    memmove(&limit->whole, whole, weir__limit_bytes(whole)); /* it may be limit->whole itself */
     return 0;
 }
 
@@ -256,24 +256,24 @@ static int enforce_locked(struct weir__local *l, struct weir__local_limit *x,
 static struct weir__local_limit *local_limit_make(struct weir__local *l, struct weir__slice scope,
                                                   bool anonymous)
 {
-    struct weir__local_limit *x = calloc(1, sizeof *x + scope.len);
+    struct weir__local_limit *limit = calloc(1, sizeof *limit + scope.len);
 
-    if (!x)
+    if (!limit)
         return NULL;
-    (void)snprintf(x->name, sizeof x->name, "%llu", (unsigned long long)++l->names);
-    x->anonymous = anonymous;
-    x->scope_len = scope.len;
+    (void)snprintf(limit->name, sizeof limit->name, "%llu", (unsigned long long)++l->names);
+    limit->anonymous = anonymous;
+    limit->scope_len = scope.len;
     if (scope.len > 0)
-        memcpy(x->scope, scope.at, scope.len);
-    return x;
+        memcpy(limit->scope, scope.at, scope.len);
+    return limit;
 }
 
-static void local_limit_add(struct weir__local *l, struct weir__local_limit *x)
+static void local_limit_add(struct weir__local *l, struct weir__local_limit *limit)
 {
-    x->next = l->first;
-    if (x->next)
-        x->next->before = x;
-    l->first = x;
+    limit->next = l->first;
+    if (limit->next)
+        limit->next->before = limit;
+    l->first = limit;
 }
 
 int weir__local_define(struct weir__local *l, struct weir__local_limit **limit,
@@ -297,22 +297,22 @@ int weir__local_define(struct weir__local *l, struct weir__local_limit **limit,
     return error;
 }
 
-void weir__local_forget(struct weir__local *l, struct weir__local_limit *x)
+void weir__local_forget(struct weir__local *l, struct weir__local_limit *limit)
 {
-    if (!x)
+    if (!limit)
         return;
     (void)pthread_mutex_lock(&l->lock);
-    *(x->before ? &x->before->next : &l->first) = x->next;
-    if (x->next)
-        x->next->before = x->before;
+    *(limit->before ? &limit->before->next : &l->first) = limit->next;
+    if (limit->next)
+        limit->next->before = limit->before;
     (void)pthread_mutex_unlock(&l->lock);
-    for (struct weir__local_anonymous *h = x->pairs; h; h = h->older)
+    for (struct weir__local_anonymous *h = limit->pairs; h; h = h->older)
         close_anonymous(l, &h->pair);
-    if (!x->anonymous && atomic_load(&x->share))
-        (void)weir_policy_forget(l->engine, atomic_load(&x->share));
-    if (!x->anonymous && atomic_load(&x->backlog))
-        (void)weir_policy_forget(l->engine, atomic_load(&x->backlog));
-    local_limit_free(x);
+    if (!limit->anonymous && atomic_load(&limit->share))
+        (void)weir_policy_forget(l->engine, atomic_load(&limit->share));
+    if (!limit->anonymous && atomic_load(&limit->backlog))
+        (void)weir_policy_forget(l->engine, atomic_load(&limit->backlog));
+    local_limit_free(limit);
 }
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
@@ -323,10 +323,10 @@ void weir__local_nodes(struct weir__local *l, int64_t nodes)
     (void)pthread_mutex_lock(&l->lock);
     if (nodes != weir__local_nodes_now(l)) {
         atomic_store(&l->counts.nodes, nodes);
-        for (struct weir__local_limit *x = l->first; x; x = x->next) {
+        for (struct weir__local_limit *limit = l->first; limit; limit = limit->next) {
             /* One without memory for the change keeps its share. */
-            (void)enforce_locked(l, x, &x->whole, nodes, NULL);
-            weir__local_overrides_enforce(l, x);
+            (void)enforce_locked(l, limit, &limit->whole, nodes, NULL);
+            weir__local_overrides_enforce(l, limit);
         }
     }
     (void)pthread_mutex_unlock(&l->lock);

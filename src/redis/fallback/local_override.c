@@ -12,16 +12,16 @@
 #include "redis/fallback/local_internal.h"
 
 /* Gives the key's limit the policy's fallback=. False: it does not match the policy's limit. */
-static bool local_override_match(const struct weir__local_limit *x, struct weir_limit *whole)
+static bool local_override_match(const struct weir__local_limit *limit, struct weir_limit *whole)
 {
-    if (whole->n != x->whole.n)
+    if (whole->n != limit->whole.n)
         return false;
     for (int i = 0; i < whole->n; i++) {
-        if (whole->term[i].algorithm != x->whole.term[i].algorithm)
+        if (whole->term[i].algorithm != limit->whole.term[i].algorithm)
             return false;
-        whole->term[i].fallback = x->whole.term[i].fallback;
-        if (!weir__share_keeps(&x->whole.term[i]))
-            whole->term[i].shadow = x->whole.term[i].shadow;
+        whole->term[i].fallback = limit->whole.term[i].fallback;
+        if (!weir__share_keeps(&limit->whole.term[i]))
+            whole->term[i].shadow = limit->whole.term[i].shadow;
     }
     return true;
 }
@@ -43,7 +43,7 @@ static int local_override_set(struct weir__local *l, struct weir_policy *p, cons
 }
 
 /* override NULL: it is removed. The caller holds the lock. */
-static int local_override_enforce(struct weir__local *l, struct weir__local_limit *x,
+static int local_override_enforce(struct weir__local *l, struct weir__local_limit *limit,
                                   const void *key, size_t key_len, bool prefix,
                                   const struct weir__override *override)
 {
@@ -51,36 +51,36 @@ static int local_override_enforce(struct weir__local *l, struct weir__local_limi
     bool has_share = false, has_rates;
     int error;
 
-    if (x->anonymous)
+    if (limit->anonymous)
         return 0;
     if (override) {
         weir__override_limit(override, &whole);
-        has_share = local_override_match(x, &whole) &&
+        has_share = local_override_match(limit, &whole) &&
                     weir__share_of(&whole, weir__local_nodes_now(l), &share) == WEIR__DOWN_SHARE;
     }
     has_rates = has_share && weir__local_rates(&share, &rates);
-    error = local_override_set(l, atomic_load(&x->share), key, key_len, prefix,
+    error = local_override_set(l, atomic_load(&limit->share), key, key_len, prefix,
                                has_share ? &share : NULL);
     if (!error)
-        error = local_override_set(l, atomic_load(&x->backlog), key, key_len, prefix,
+        error = local_override_set(l, atomic_load(&limit->backlog), key, key_len, prefix,
                                    has_rates ? &rates : NULL);
     return error;
 }
 
 /* Keeps the override, whole. Only threads that hold the lock read it. */
-static int local_override_keep(struct weir__local *l, struct weir__local_limit *x,
+static int local_override_keep(struct weir__local *l, struct weir__local_limit *limit,
                                struct weir__override_edit *e)
 {
     struct weir__override_change c;
     size_t which;
     int error;
 
-    if (!x->overrides)
-        x->overrides = calloc(1, sizeof *x->overrides);
-    error = x->overrides ? weir__override_edit_open(l->engine->store, e) : WEIR_ENOMEM;
+    if (!limit->overrides)
+        limit->overrides = calloc(1, sizeof *limit->overrides);
+    error = limit->overrides ? weir__override_edit_open(l->engine->store, e) : WEIR_ENOMEM;
     if (error)
         return error;
-    error = weir__overrides_edit_locked(x->overrides, e, 1, &which, &c);
+    error = weir__overrides_edit_locked(limit->overrides, e, 1, &which, &c);
     if (error) {
         free(e->next);
         return error == WEIR__NINTH_LENGTH ? WEIR_EFULL : error;
@@ -91,7 +91,7 @@ static int local_override_keep(struct weir__local *l, struct weir__local_limit *
     return 0;
 }
 
-int weir__local_override(struct weir__local *l, struct weir__local_limit *x, const void *key,
+int weir__local_override(struct weir__local *l, struct weir__local_limit *limit, const void *key,
                          size_t key_len, bool prefix, const struct weir_limit *whole)
 {
     struct weir__override_edit e = {
@@ -99,28 +99,29 @@ int weir__local_override(struct weir__local *l, struct weir__local_limit *x, con
     int error;
 
     (void)pthread_mutex_lock(&l->lock);
-    error = local_override_keep(l, x, &e);
+    error = local_override_keep(l, limit, &e);
     if (!error && (e.old || e.next))
-        error = local_override_enforce(l, x, key, key_len, prefix, e.next);
+        error = local_override_enforce(l, limit, key, key_len, prefix, e.next);
     if (!error && e.old != e.next)
         free(e.old);
     (void)pthread_mutex_unlock(&l->lock);
     return error;
 }
 
-void weir__local_overrides_enforce(struct weir__local *l, struct weir__local_limit *x)
+void weir__local_overrides_enforce(struct weir__local *l, struct weir__local_limit *limit)
 {
-    const struct weir__override_table *t = x->overrides ? atomic_load(&x->overrides->table) : NULL;
+    const struct weir__override_table *t =
+        limit->overrides ? atomic_load(&limit->overrides->table) : NULL;
 
     for (uint64_t i = 0; t && i < t->slots; i++) {
         const struct weir__override *o = atomic_load(&t->slot[i].override);
 
         if (o)
-            (void)local_override_enforce(l, x, o->bytes, o->key_len, o->prefix, o);
+            (void)local_override_enforce(l, limit, o->bytes, o->key_len, o->prefix, o);
     }
 }
 
-void weir__local_overrides_free(struct weir__local_limit *x)
+void weir__local_overrides_free(struct weir__local_limit *limit)
 {
-    weir__overrides_close(x->overrides);
+    weir__overrides_close(limit->overrides);
 }

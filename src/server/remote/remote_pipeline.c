@@ -17,58 +17,59 @@ static void remote_pipeline_closed(uv_handle_t *h)
     free(h);
 }
 
-static void remote_pipeline_unwatch(struct remote_pipeline *l)
+static void remote_pipeline_unwatch(struct remote_pipeline *pipeline)
 {
-    if (l->poll)
-        uv_close((uv_handle_t *)l->poll, remote_pipeline_closed);
-    l->poll = NULL;
-    l->events = 0;
+    if (pipeline->poll)
+        uv_close((uv_handle_t *)pipeline->poll, remote_pipeline_closed);
+    pipeline->poll = NULL;
+    pipeline->events = 0;
 }
 
 static void remote_pipeline_polled(uv_poll_t *h, int status, int events);
 
-static bool remote_pipeline_watch_new(struct remote_pipeline *l, int fd, unsigned epoch)
+static bool remote_pipeline_watch_new(struct remote_pipeline *pipeline, int fd, unsigned epoch)
 {
     uv_poll_t *poll = malloc(sizeof *poll);
 
-    if (!poll || uv_poll_init(&l->worker->loop, poll, fd) != 0) {
+    if (!poll || uv_poll_init(&pipeline->worker->loop, poll, fd) != 0) {
         free(poll);
         return false; /* then only its deadline wakes the loop */
     }
-    poll->data = l;
-    l->poll = poll;
-    l->fd = fd;
-    l->epoch = epoch;
+    poll->data = pipeline;
+    pipeline->poll = poll;
+    pipeline->fd = fd;
+    pipeline->epoch = epoch;
     return true;
 }
 
 /* The pipeline may have another connection, or none. */
-static void remote_pipeline_watch(struct remote_pipeline *l)
+static void remote_pipeline_watch(struct remote_pipeline *pipeline)
 {
-    const int fd = weir__pipeline_fd(l->pipeline);
-    const unsigned epoch = weir__pipeline_epoch(l->pipeline);
-    const short wanted = weir__pipeline_events(l->pipeline);
+    const int fd = weir__pipeline_fd(pipeline->pipeline);
+    const unsigned epoch = weir__pipeline_epoch(pipeline->pipeline);
+    const short wanted = weir__pipeline_events(pipeline->pipeline);
     const int events = (wanted & POLLIN ? UV_READABLE : 0) | (wanted & POLLOUT ? UV_WRITABLE : 0);
 
-    if (l->poll && (fd != l->fd || epoch != l->epoch))
-        remote_pipeline_unwatch(l);
-    if (fd < 0 || (!l->poll && !remote_pipeline_watch_new(l, fd, epoch)) || events == l->events)
+    if (pipeline->poll && (fd != pipeline->fd || epoch != pipeline->epoch))
+        remote_pipeline_unwatch(pipeline);
+    if (fd < 0 || (!pipeline->poll && !remote_pipeline_watch_new(pipeline, fd, epoch)) ||
+        events == pipeline->events)
         return;
-    l->events = events;
-    (void)uv_poll_start(l->poll, events, remote_pipeline_polled);
+    pipeline->events = events;
+    (void)uv_poll_start(pipeline->poll, events, remote_pipeline_polled);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
 /* Within names_enter: limits are released. */
-static void remote_pipeline_run(struct remote_pipeline *l)
+static void remote_pipeline_run(struct remote_pipeline *pipeline)
 {
-    l->due = false;
-    l->unsent = 0;
-    l->worker->remote->steps = true;
-    weir__pipeline_step(l->pipeline);
-    l->worker->remote->steps = false;
-    remote_pipeline_watch(l);
+    pipeline->due = false;
+    pipeline->unsent = 0;
+    pipeline->worker->remote->steps = true;
+    weir__pipeline_step(pipeline->pipeline);
+    pipeline->worker->remote->steps = false;
+    remote_pipeline_watch(pipeline);
 }
 
 /* Resumes the connections that were not read because too many requests were under way: when half of
@@ -105,13 +106,13 @@ static void remote_pipelines_run(struct worker *w, bool all)
 
 static void remote_pipeline_polled(uv_poll_t *h, int status, int events)
 {
-    struct remote_pipeline *l = h->data;
+    struct remote_pipeline *pipeline = h->data;
 
     (void)events; /* the pipeline finds out by itself */
     if (status < 0)
-        l->events = 0; /* then the loop has stopped watching */
-    l->due = true;
-    remote_pipelines_run(l->worker, false);
+        pipeline->events = 0; /* then the loop has stopped watching */
+    pipeline->due = true;
+    remote_pipelines_run(pipeline->worker, false);
 }
 
 static void remote_timer_fired(uv_timer_t *t)
@@ -168,14 +169,14 @@ int remote_open(struct worker *w)
     w->remote->due.data = w;
     (void)uv_timer_init(&w->loop, &w->remote->due);
     for (int i = 0; i < s->n; i++) {
-        struct remote_pipeline *l = &w->remote->pipeline[i];
+        struct remote_pipeline *pipeline = &w->remote->pipeline[i];
 
-        l->worker = w;
-        l->store = &s->store[i];
+        pipeline->worker = w;
+        pipeline->store = &s->store[i];
         if (!s->store[i].remote)
             continue;
-        l->pipeline = weir__redis_pipeline_open(s->store[i].engine);
-        if (!l->pipeline)
+        pipeline->pipeline = weir__redis_pipeline_open(s->store[i].engine);
+        if (!pipeline->pipeline)
             return ENOMEM;
         w->remote->any = true;
     }
