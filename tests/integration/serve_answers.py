@@ -515,6 +515,45 @@ def forms_are_read():
                [told(c.read())["remaining"] for _ in range(200)], list(range(999, 799, -1)))
 
 
+TYPED = [("10/sec", "token-bucket 10/s"), ("10/seconds", "token-bucket 10/s"),
+         ("10/minute", "token-bucket 10/m"), ("1000/hour", "token-bucket 1000/h"),
+         ("10/hrs", "token-bucket 10/h"), ("10/days", "token-bucket 10/24h"),
+         ("10 per minute", "token-bucket 10/m"), ("5 per 5 minutes", "token-bucket 5/5m"),
+         ("100r/s", "token-bucket 100/s"), ("fixed-window 10 per hour", "fixed-window 10/h"),
+         ("unlimited", "unlimited"), ("0/s", "0/s"), ("0 per minute", "0/s"),
+         ("10/sec + fixed-window 9/days", "token-bucket 10/s + fixed-window 9/day")]
+
+
+def what_people_type_is_understood_by_every_door():
+    flags = [word for i, (typed, _) in enumerate(TYPED) for word in ("--limit", f"t{i}={typed}")]
+    with Daemon(*flags) as daemon, daemon.http() as c, daemon.resp() as r:
+        for i, (typed, canonical) in enumerate(TYPED):
+            expect(f"--limit {typed}", r.ask("WEIR.LIMIT", "GET", f"t{i}"), canonical.encode())
+            zero = canonical == "0/s"
+            expect(f"RESP: {typed}", r.ask("WEIR.TAKE", typed, "k")[0], int(not zero))
+            expect(f"JSON: {typed}", c.ask("POST", "/v1/take", json.dumps(
+                {"limit": typed, "key": "j"})).status, 422 if zero else 200)
+            form = urllib.parse.urlencode({"limit": typed, "key": "f"})
+            expect(f"a form: {typed}", c.ask("POST", "/v1/take", form, FORM).status,
+                   422 if zero else 200)
+            expect(f"PUT {typed}", (c.ask("PUT", "/v1/limits/put", typed).status in (200, 201),
+                                    told(c.ask("GET", "/v1/limits/put"))["limit"]),
+                   (True, canonical))
+            r.ask("WEIR.LIMIT", "SET", "set", typed)
+            expect(f"WEIR.LIMIT SET {typed}", r.ask("WEIR.LIMIT", "GET", "set"),
+                   canonical.encode())
+        path = os.path.join(daemon.folder, "weir.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("limits:\n" + "".join(f"  t{i}: {t}\n" for i, (t, _) in enumerate(TYPED)))
+        done = subprocess.run([WEIR, "check", path], capture_output=True, text=True, check=False)
+        expect("a file", [line.split(None, 1)[1] for line in done.stdout.splitlines()
+                          if line.startswith("  t")], [canonical for _, canonical in TYPED])
+        for typed, canonical in TYPED:
+            done = subprocess.run([WEIR, "explain", typed], capture_output=True, text=True,
+                                  check=False)
+            expect(f"weir explain {typed}", done.stdout.partition("\n")[0], canonical)
+
+
 def keys_may_be_numbers():
     with Daemon(*LIMITS) as daemon, daemon.http() as c, daemon.resp() as r:
         for key in (42, -7, 0, 2**63 - 1, -2**63):
@@ -585,5 +624,6 @@ if __name__ == "__main__":
         what_never_fits_is_told_apart, policies_are_described, t_is_the_time_until_more,
         a_client_that_obeys_waits_for_the_next, terms_have_numbers_of_their_own,
         flavours_are_chosen, resets_may_be_times_of_day, retry_after_may_jitter,
-        problems_are_detailed, forms_are_read, keys_may_be_numbers, queries_may_be_utf8,
+        problems_are_detailed, forms_are_read,
+        what_people_type_is_understood_by_every_door, keys_may_be_numbers, queries_may_be_utf8,
         times_have_units, names_of_others_break_no_header]))

@@ -31,6 +31,8 @@ BAD = [
     ("WAIT without a time", ["WEIR.TAKE", "10/s", "k", "1", "WAIT"], "WAIT"),
     ("WAIT with a bad time", ["WEIR.TAKE", "10/s", "k", "1", "WAIT", "soon"], "'soon'"),
     ("WAIT with a time below zero", ["WEIR.TAKE", "10/s", "k", "1", "WAIT", "-1"], "'-1'"),
+    ("AS without a name", ["WEIR.TAKE", "10/s", "k", "1", "AS"], "AS needs a name"),
+    ("AS with an empty one", ["WEIR.TAKE", "10/s", "k", "1", "AS", ""], "AS needs a name"),
     ("CHARGE without a cost", ["WEIR.CHARGE", "10/s", "k"], "wrong number"),
     ("CHARGE of less than nothing", ["WEIR.CHARGE", "10/s", "k", "-1"], "cost"),
     ("CHARGE with patience", ["WEIR.CHARGE", "10/s", "k", "1", "WAIT"], "'WAIT'"),

@@ -222,6 +222,20 @@ static bool resp_read_poll(struct conn *c, struct resp_words w, size_t i, struct
     return false;
 }
 
+/* AS id, from word i on. */
+static bool resp_read_name(struct conn *c, struct resp_words w, size_t i, struct limit_op *op)
+{
+    const size_t len = i + 1 < w.n ? w.word[i + 1].len : 0;
+
+    if (len == 0)
+        resp_reply_error(c, "AS needs a name that is not empty");
+    else if (len > NAME_MOST)
+        resp_reply_error(c, "name too long: %zu bytes; expected at most %d", len, NAME_MOST);
+    else
+        op->name = w.word[i + 1];
+    return op->name.len > 0;
+}
+
 /* [cost] [WAIT t [POLL t]] [PATIENCE t] [AS id] [VERBOSE], from word i on. */
 static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, bool all,
                               struct limit_op *op)
@@ -255,13 +269,9 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
         } else if (all && resp_word_is(w.word[i], "POLL")) {
             if (!resp_read_poll(c, w, i, op))
                 return false;
-        } else if (all && resp_word_is(w.word[i], "AS") && i + 1 < w.n && w.word[i + 1].len > 0) {
-            if (w.word[i + 1].len > NAME_MOST) {
-                resp_reply_error(c, "name too long: %zu bytes; expected at most %d",
-                                 w.word[i + 1].len, NAME_MOST);
+        } else if (all && resp_word_is(w.word[i], "AS")) {
+            if (!resp_read_name(c, w, i, op))
                 return false;
-            }
-            op->name = w.word[i + 1];
         } else {
             resp_reply_error(c, "unexpected word %s: expected %s", resp_quoted(w.word[i]),
                              all ? "a cost, WAIT ms, POLL ms, PATIENCE ms, AS id or VERBOSE"
