@@ -1,0 +1,27 @@
+// Express, Connect or node:http: app.use(limit('api')) asks weir before each request.
+const WEIR = process.env.WEIR ?? 'http://127.0.0.1:7311';
+const FIELDS = ['ratelimit', 'ratelimit-policy', 'retry-after'];
+
+export function limit(name, client = (req) => req.socket.remoteAddress) {
+    return async (req, res, next) => {
+        let answer;
+        try {
+            answer = await fetch(`${WEIR}/v1/auth/${name}`, {
+                headers: { 'X-Forwarded-For': client(req) },
+                signal: AbortSignal.timeout(500),
+            });
+            await answer.arrayBuffer();
+        } catch {
+            return next(); // without weir, requests pass
+        }
+        for (const field of FIELDS)
+            if (answer.headers.has(field))
+                res.setHeader(field, answer.headers.get(field));
+        if (answer.status === 204)
+            return next();
+        if (answer.status !== 429 && answer.status !== 503)
+            return next(new Error(`weir: ${answer.status} for the limit ${name}`));
+        res.statusCode = answer.status;
+        res.end('try again later\n');
+    };
+}
