@@ -30,7 +30,8 @@ const server = http.createServer((req, res) => ask(req, res, (error) => {
 }));
 server.listen(0, '127.0.0.1', async () => {
     for await (const from of createInterface({ input: process.stdin })) {
-        const got = await fetch(`http://127.0.0.1:${server.address().port}/`, { headers: { from } });
+        const url = `http://127.0.0.1:${server.address().port}/`;
+        const got = await fetch(url, { headers: { from } });
         console.log([got.status, got.headers.get('ratelimit'), got.headers.get('retry-after'),
             (await got.text()).trim()].join('|'));
     }
@@ -100,7 +101,8 @@ def driver(name, daemon, limit="win"):
 
 
 def limits_a_client(name):
-    with Daemon("--limit", "win=fixed-window 2/1h") as daemon, driver(name, daemon) as ask, daemon.resp() as c:
+    with Daemon("--limit", "win=fixed-window 2/1h") as daemon, driver(name, daemon) as ask, \
+            daemon.resp() as c:
         expect(f"{name}: granted", [ask("192.0.2.1"), ask("::ffff:192.0.2.1")],
                [["200", '"win";r=1;t=3600', "", "hello"], ["200", '"win";r=0;t=3600', "", "hello"]])
         expect(f"{name}: refused", ask("192.0.2.1"),

@@ -13,9 +13,11 @@ import sys
 import tempfile
 import threading
 
-from daemon import PATIENCE_S, WEIR, check, expect, play
-
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+sys.path.insert(0, os.path.join(SOURCE, "tests", "integration"))
+from daemon import (  # noqa: E402  pylint: disable=wrong-import-position
+    PATIENCE_S, WEIR, check, expect, play)
+
 NINJA = """rule copy
   command = until [ -e go ]; do sleep 0.01; done; cp $in $out
 build weir: copy {weir}
