@@ -2,11 +2,12 @@
  * notice: `kill_each [--seed N] [--points N] [--all] [--only TEXT]`.
  *
  * For each scene a rehearsal finds after which instructions the shared memory has changed. A
- * process is then killed after each of these, and after others in between at a regular distance,
- * beginning where the seed says, so that runs with other seeds try others. Two processes look at
- * what it leaves behind: a witness that had the file open and was an owner all the time, and one
- * that opens it afresh (a copy of it, made before the witness has touched anything). Every other
- * time an heir has taken over the dead owner's number before that, and lives.
+ * process is then killed after each of these, and after others in between: one of each stretch of
+ * equal length, beginning where the seed says, so that runs with other seeds try others. Two
+ * processes look at what it leaves behind: a witness that had the file open and was an owner all
+ * the time, and one that opens it afresh (a copy of it, made before the witness has touched
+ * anything). Every other time an heir has taken over the dead owner's number before that, and
+ * lives.
  *
  * Checked, for both:
  *   (1) Every key of every policy answers a peek and then a take with 0, within a second.

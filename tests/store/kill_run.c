@@ -96,15 +96,31 @@ bool kill_judge(struct kill_run *r, size_t k, const char *who, struct probe *p, 
 
 /* ---- Points ---------------------------------------------------------------------------------- */
 
+/* Which of the points from `from` to before `to` a victim reaches with the fewest traps. Kills at
+ * points between two changes leave the same behind, so that one of them will do. */
+static size_t cheapest(const struct step_trace *t, size_t from, size_t to)
+{
+    size_t best = from;
+
+    for (size_t k = from; k < to && k < t->n; k++)
+        if (t->point[k].cost < t->point[best].cost)
+            best = k;
+    return best;
+}
+
 bool kill_run_points(struct kill_run *r, const struct kill_options *o,
                      void (*kill_at)(struct kill_run *, size_t))
 {
     const struct step_trace *t = r->trace;
     const size_t stride = o->all ? 1 : 1 + t->n / o->points;
+    size_t between = cheapest(t, 0, stride - o->seed % stride);
 
-    for (size_t k = 0; k < t->n; k++)
-        if (t->point[k].changed || o->all || (k + o->seed) % stride == 0)
+    for (size_t k = 0; k < t->n; k++) {
+        if (t->point[k].changed || k == between)
             kill_at(r, k);
+        if ((k + 1 + o->seed) % stride == 0)
+            between = cheapest(t, k + 1, k + 1 + stride);
+    }
     (void)printf("  %zu instructions, %zu of them change the file; killed at %zu: undone %zu, done "
                  "%zu; longest wait %.3f ms\n",
                  t->n, step_changes(t), r->tried - r->survived, r->undone,

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,18 +74,30 @@ void trial_refused(const struct trial *t, int error, const char *name, const cha
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
+/* The file that was written last stays mapped: to map it anew takes longer than to write it. */
+static struct image_file *mapped(const char *path)
+{
+    static struct image_file last;
+    struct stat is, was;
+
+    if (last.at && (stat(path, &is) != 0 || fstat(last.fd, &was) != 0 || is.st_ino != was.st_ino)) {
+        image_close(&last);
+        last.at = NULL;
+    }
+    if (!last.at)
+        last = image_open(path);
+    return &last;
+}
+
 /* Writes only what differs: thousands of trials change a few bytes of one file. */
 void trial_write(const char *name, const void *bytes, size_t n)
 {
     const struct image wanted = {n, (char *)(uintptr_t)bytes};
     char path[FOLDER_PATH];
-    struct image_file f;
 
     folder_path(path, name);
     (void)truncate(path, (off_t)n); /* if it is there; it may be too long to be mapped */
-    f = image_open(path);
-    image_restore(&f, &wanted);
-    image_close(&f);
+    image_restore(mapped(path), &wanted);
 }
 
 bool trial_is(const char *name, const void *bytes, size_t n)
