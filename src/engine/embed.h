@@ -116,6 +116,12 @@ int64_t weir__engine_term_patience(const struct weir_term *t);
 int weir__override_fits(const struct weir_limit *of, const char *name, const struct weir_limit *own,
                         struct weir_diag *why);
 
+/* Decides by numbers that come with the request, in place of the limit's and of the key's override:
+ * a take, a peek or a charge. They must fit; if they do not, WEIR_EINVAL. The key keeps its state,
+ * which says at which rate it was written. A remote store is asked by weir__decision_begin. */
+int weir__decide_by(struct weir *w, const struct weir_request *rq, const struct weir_limit *numbers,
+                    enum weir__verb verb, struct weir__now at, struct weir_verdict *v);
+
 /* ---- Waiting (wait.c) ------------------------------------------------------------------------ */
 
 enum weir__wait_verb { WEIR__WAIT_TAKE, WEIR__WAIT_ENTER };

@@ -222,10 +222,12 @@ int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__now 
                 struct weir_ticket *t, struct weir_reservation *r, struct weir_verdict *v);
 
 /* Decides n requests, all or nothing; `receipt` may be NULL. The requests have been checked.
+ * `numbers`, unless NULL, take the place of the limit of each key, with its override (embed.h).
  * `which` in the verdict of WEIR__TAKE_ALL and WEIR__ENTER_ALL is a request and not a term. */
 int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size_t n,
-                             enum weir__verb verb, struct weir__now at,
-                             struct weir__receipt *receipt, struct weir_verdict *v);
+                             const struct weir_limit *numbers, enum weir__verb verb,
+                             struct weir__now at, struct weir__receipt *receipt,
+                             struct weir_verdict *v);
 /* The same for a caller outside of any RCU section; answers errors by fallback=. */
 int weir__decide_all(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
                      struct weir__now at, struct weir__receipt *receipt, struct weir_verdict *v);

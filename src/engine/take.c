@@ -260,7 +260,7 @@ __attribute__((noinline)) static int take_decide_guard(struct weir *w, struct we
         return WEIR_EGUARD; /* the guard could never be exited */
     if (!to->revision->lone || verb == WEIR__CHARGE ||
         (receipt && receipt->reservation && !to->revision->guards))
-        return weir__transaction_decide(w, rq, 1, verb, now, receipt, v);
+        return weir__transaction_decide(w, rq, 1, NULL, verb, now, receipt, v);
     weir__target_prefetch(to, weir__fingerprint_at(to->term, rq));
     attempt = weir__term_attempt(to->term, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
     attempt.signals = &signals;

@@ -49,12 +49,29 @@ int weir__decide_all(struct weir *w, const struct weir_request *rq, size_t n, en
         return w->remote->ops->decide(w->remote, rq, n, verb, at, receipt, v);
     do {
         weir__rcu_enter();
-        error = weir__transaction_decide(w, rq, n, verb, at, receipt, v);
+        error = weir__transaction_decide(w, rq, n, NULL, verb, at, receipt, v);
         weir__rcu_exit();
         if (error == WEIR__STALE)
             error = take_all_refresh(rq, n);
     } while (error == WEIR__STALE);
     return error ? take_all_fall_back(w, rq, n, error, receipt, v) : 0;
+}
+
+int weir__decide_by(struct weir *w, const struct weir_request *rq, const struct weir_limit *numbers,
+                    enum weir__verb verb, struct weir__now at, struct weir_verdict *v)
+{
+    int error;
+
+    if (!weir__now_fits(at.now_ns) || !weir__request_fits(rq) || w->remote)
+        return WEIR_EINVAL;
+    do {
+        weir__rcu_enter();
+        error = weir__transaction_decide(w, rq, 1, numbers, verb, at, NULL, v);
+        weir__rcu_exit();
+        if (error == WEIR__STALE)
+            error = take_all_refresh(rq, 1);
+    } while (error == WEIR__STALE);
+    return error && error != WEIR_EINVAL ? take_all_fall_back(w, rq, 1, error, NULL, v) : error;
 }
 
 int weir__peek_terms(struct weir *w, const struct weir_request *rq, struct weir__now now,

@@ -91,10 +91,10 @@ static int gather_request(struct weir__transaction *tx, const struct weir_reques
 }
 
 static int transaction_gather(struct weir__transaction *tx, const struct weir_request *rq, size_t n,
-                              struct weir__own *own)
+                              const struct weir_limit *numbers, struct weir__own *own)
 {
     for (size_t i = 0; i < n; i++) {
-        struct weir__revision *rev = weir__policy_revision(rq[i].policy);
+        struct weir__revision *rev = weir__policy_revision(rq[i].policy), *by;
         uint64_t key = 0, changes = 0;
         int error;
 
@@ -111,9 +111,12 @@ static int transaction_gather(struct weir__transaction *tx, const struct weir_re
             tx->listed = (int)i;
             return 0;
         }
-        error =
-            gather_request(tx, &rq[i], (int)i, rev, weir__revision_for(rev, &rq[i], key, own), key,
-                           changes, weir__revision_lists(rev, WEIR_LIST_ALLOW, &rq[i], key));
+        by = numbers ? weir__own_compile(own, rev, numbers->term, numbers->n)
+                     : weir__revision_for(rev, &rq[i], key, own);
+        if (!by)
+            return WEIR_EINVAL; /* the limit has another shape by now */
+        error = gather_request(tx, &rq[i], (int)i, rev, by, key, changes,
+                               weir__revision_lists(rev, WEIR_LIST_ALLOW, &rq[i], key));
         if (error)
             return error;
     }
@@ -679,8 +682,9 @@ static void transaction_name(const struct weir__transaction *tx, bool all, struc
 }
 
 int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size_t n,
-                             enum weir__verb verb, struct weir__now at,
-                             struct weir__receipt *receipt, struct weir_verdict *v)
+                             const struct weir_limit *numbers, enum weir__verb verb,
+                             struct weir__now at, struct weir__receipt *receipt,
+                             struct weir_verdict *v)
 {
     const bool all = verb == WEIR__TAKE_ALL || verb == WEIR__ENTER_ALL;
     struct weir__transaction tx;
@@ -689,7 +693,7 @@ int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size
 
     weir__own_begin(&own);
     if (!error)
-        error = transaction_gather(&tx, rq, n, &own);
+        error = transaction_gather(&tx, rq, n, numbers, &own);
     if (error)
         return error;
     if (tx.listed >= 0 || tx.n == 0) {

@@ -79,7 +79,7 @@ static int gather_parts(struct weir__decision *a, struct command_parts *o, struc
     o->listed = -1;
     o->creation_unknown = false;
     for (size_t i = 0; i < a->n; i++) {
-        struct weir__revision *e = weir__policy_revision(a->rq[i].policy);
+        struct weir__revision *e = weir__policy_revision(a->rq[i].policy), *by;
         uint64_t key = 0;
         int error;
 
@@ -97,7 +97,9 @@ static int gather_parts(struct weir__decision *a, struct command_parts *o, struc
         }
         if (weir__revision_lists(e, WEIR_LIST_ALLOW, &a->rq[i], key))
             continue;
-        error = add_part(a, o, (int)i, weir__revision_for(e, &a->rq[i], key, own));
+        by = a->numbers ? weir__own_compile(own, e, a->numbers->term, a->numbers->n)
+                        : weir__revision_for(e, &a->rq[i], key, own);
+        error = by ? add_part(a, o, (int)i, by) : WEIR_EINVAL;
         if (error)
             return error;
     }
@@ -363,6 +365,7 @@ int weir__redis_decide(struct weir__remote *f, const struct weir_request *rq, si
     a.command.done = NULL;
     a.command.deadline_ns = weir__redis_deadline(r);
     a.rq = rq;
+    a.numbers = NULL;
     a.n = n;
     a.verb = verb;
     a.at = at;
@@ -390,6 +393,7 @@ static int decisions_take(struct weir__redis *r, struct weir__decision *a,
         a[i].n = 1;
         a[i].verb = WEIR__TAKE;
         a[i].at = at;
+        a[i].numbers = NULL;
         a[i].receipt = NULL;
         decision_start(&a[i], pipeline);
     }
@@ -492,8 +496,8 @@ static bool requests_fit(const struct weir_request *rq, size_t n)
 }
 
 void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline, struct weir__decision *a,
-                          const struct weir_request *rq, size_t n, enum weir__verb verb,
-                          struct weir__now at, struct weir__receipt *receipt)
+                          const struct weir_request *rq, size_t n, const struct weir_limit *numbers,
+                          enum weir__verb verb, struct weir__now at, struct weir__receipt *receipt)
 {
     struct weir__redis *r = weir__redis_of(w->remote);
     int error = requests_fit(rq, n) && weir__now_fits(at.now_ns) ? 0 : WEIR_EINVAL;
@@ -503,6 +507,7 @@ void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline, struc
     a->command.deadline_ns = weir__redis_deadline(r);
     a->own = rq[0];
     a->rq = n == 1 ? &a->own : rq;
+    a->numbers = numbers;
     a->n = n;
     a->verb = verb;
     a->at = at;

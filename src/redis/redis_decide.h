@@ -30,7 +30,8 @@ struct weir__decision {
     struct weir__redis *redis;
     struct weir__pipeline *pipeline; /* the loop's */
     const struct weir_request *rq;
-    struct weir_request own; /* the loop's request, copied, if there is one */
+    const struct weir_limit *numbers; /* in place of the limit of each key; or NULL */
+    struct weir_request own;          /* the loop's request, copied, if there is one */
     size_t n;
     size_t learns; /* the request whose limit's creation time is being asked for */
     enum weir__verb verb;
@@ -67,11 +68,13 @@ void weir__decision_fall_back(struct weir__decision *a);
  * NULL: the engine has no Redis, or there is no memory. */
 struct weir__pipeline *weir__redis_pipeline_open(struct weir *w);
 
-/* Begins to decide n requests by one verdict; `receipt` may be NULL. Policies, keys and the
- * receipt must last until it is done, and so must the requests if there are several. The caller
- * sets done and arg. The command leaves with the next flush or step. */
+/* Begins to decide n requests by one verdict; `receipt` may be NULL. Unless NULL, `numbers` take
+ * the place of the limit of each key (embed.h); while the store is down they count for nothing, and
+ * the limit's fallback= decides. Policies, keys, numbers and the receipt must last until it is
+ * done, and so must the requests if there are several. The caller sets done and arg. The command
+ * leaves with the next flush or step. */
 void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline, struct weir__decision *a,
-                          const struct weir_request *rq, size_t n, enum weir__verb verb,
-                          struct weir__now at, struct weir__receipt *receipt);
+                          const struct weir_request *rq, size_t n, const struct weir_limit *numbers,
+                          enum weir__verb verb, struct weir__now at, struct weir__receipt *receipt);
 
 #endif

@@ -148,6 +148,26 @@ void batch_flush(struct conn *c)
     counter_add(&all->denied, n - allowed);
 }
 
+/* With numbers of its own, in the daemon's memory. */
+static int batch_decide_by(struct conn *c, const struct limit_op *op, struct weir_verdict *v)
+{
+    const struct store *s = store_of(op->limit);
+    const struct weir_request rq = op_request(op);
+
+    return weir__decide_by(s->engine, &rq, op->numbers,
+                           op->verb == OP_PEEK ? WEIR__PEEK : WEIR__TAKE, worker_now(c->worker, s),
+                           v);
+}
+
+static void batch_take_by(struct conn *c, const struct limit_op *op)
+{
+    struct weir_verdict v = {.which = -1};
+    const int error = batch_decide_by(c, op, &v);
+
+    batch_tally(c->worker, op, error, &v);
+    op->reply(c, op, error, error ? NULL : &v);
+}
+
 void batch_add(struct conn *c, const struct limit_op *op)
 {
     struct batch *b = &c->worker->batch;
@@ -160,6 +180,11 @@ void batch_add(struct conn *c, const struct limit_op *op)
     if (store_of(op->limit)->remote) {
         batch_flush(c);
         remote_run(c, op);
+        return;
+    }
+    if (op->numbers) {
+        batch_flush(c);
+        batch_take_by(c, op);
         return;
     }
     if (b->store != store_of(op->limit))
@@ -215,7 +240,9 @@ void batch_run(struct conn *c, const struct limit_op *op)
     }
     if (op->verb == OP_REFUND_AND_PEEK && !op->limit->policy)
         rq.cost = 0;
-    error = op->limit->policy ? batch_run_verb(&one, &rq, &v) : batch_run_untouched(op, &rq, &v);
+    error = op->numbers         ? batch_decide_by(c, op, &v)
+            : op->limit->policy ? batch_run_verb(&one, &rq, &v)
+                                : batch_run_untouched(op, &rq, &v);
     if (!error && v.warned > 0 && op->verb == OP_CHARGE)
         warned_note(c->worker, op);
     one.reply(c, &one, error, error ? NULL : &v);

@@ -50,6 +50,8 @@ struct limit_op {
     /* of a reservation (AS); or the rules of a check (check.h); or {NULL, 0}. Borrowed and copied
      * like the key */
     struct weir__slice name;
+    /* in place of the limit's (LIMIT), of its shape; or NULL. Borrowed and copied like the key */
+    const struct weir_limit *numbers;
     bool names_lone; /* batch_take_all of one: the reply function gets its limit in any case */
     const struct op_all *all; /* for the reply function of batch_take_all, if there are several */
 };

@@ -72,7 +72,8 @@ static void terms_add(struct conn *c, struct http_terms *terms, const struct lim
     for (int i = 0; i < n; i++) {
         struct http_term *t = &terms->of[terms->n++];
 
-        *t = (struct http_term){.limit = op->limit, .index = i, .cost = op->cost};
+        *t = (struct http_term){
+            .limit = op->limit, .numbers = op->numbers, .index = i, .cost = op->cost};
         if (terms->known)
             t->view = view[i];
     }

@@ -143,7 +143,8 @@ struct http_terms {
     bool known;     /* what each has left */
     struct http_term {
         const struct limit *limit;
-        int index; /* of the term in its limit */
+        const struct weir_limit *numbers; /* in place of the limit's; or NULL */
+        int index;                        /* of the term in its limit */
         int64_t cost;
         struct weir__term_view view; /* if it is known */
     } of[WEIR_TERMS_MAX];
@@ -160,7 +161,7 @@ char *http_put_fields(char *at, struct conn *c, const struct weir_verdict *v,
 char *http_put_policy_name(char *at, const struct http_term *t);
 static inline const struct weir_term *http_term_parsed(const struct http_term *t)
 {
-    return &t->limit->parsed->term[t->index];
+    return &(t->numbers ? t->numbers : t->limit->parsed)->term[t->index];
 }
 
 /* Writes the verdict as JSON: at most so many bytes. */
@@ -184,7 +185,8 @@ void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
 /* The parameters that a request may have. */
 #define HTTP_WORDS(X) \
     X(LIMIT, "limit") \
-    X(KEY, "key") X(COST, "cost") X(WAIT, "wait") X(PATIENCE, "patience") X(DENY, "deny")
+    X(KEY, "key")     \
+    X(COST, "cost") X(WAIT, "wait") X(PATIENCE, "patience") X(DENY, "deny") X(NUMBERS, "numbers")
 
 enum http_word {
 #define X(name, text) HTTP_WORD_##name,
@@ -199,7 +201,7 @@ struct http_params {
     unsigned may; /* the parameters it may have */
     enum limit_use use;
     unsigned given; /* the parameters it has */
-    struct weir__slice limit, key;
+    struct weir__slice limit, key, numbers;
     int64_t cost;
     int64_t patience_ns; /* from wait or patience */
     int64_t deny;        /* a status */

@@ -190,6 +190,8 @@ static bool http_json_value(struct http_params *params, enum http_word word,
 {
     if (word == HTTP_WORD_LIMIT)
         return http_json_bytes(&params->limit, name, value, why);
+    if (word == HTTP_WORD_NUMBERS)
+        return http_json_bytes(&params->numbers, name, value, why);
     if (word == HTTP_WORD_KEY)
         return http_json_key(&params->key, name, value, why);
     if (json_is_integer(value))

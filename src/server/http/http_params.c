@@ -100,6 +100,8 @@ static bool http_params_add(struct http_params *params, const struct http_param 
         params->limit = p->value;
     else if (word == HTTP_WORD_KEY)
         params->key = p->value;
+    else if (word == HTTP_WORD_NUMBERS)
+        params->numbers = p->value;
     else
         return http_params_text(params, word, p->value, why);
     return true;
@@ -136,6 +138,17 @@ bool http_key_fits(struct conn *c, struct weir__slice key, struct http_why *why)
     return false;
 }
 
+static bool http_params_numbers(struct conn *c, const struct http_params *params,
+                                struct limit_op *op, struct http_why *why)
+{
+    const char *text;
+
+    if (op->delayed)
+        return http_because(why, 400, LIMIT_NUMBERS_AT_ONCE ": use 'numbers' or 'wait', not both");
+    op->numbers = limit_numbers(c, op->limit, params->numbers, &why->status, &text);
+    return op->numbers || http_because(why, why->status, text);
+}
+
 bool http_params_op(struct conn *c, const struct http_params *params, struct limit_op *op,
                     struct http_why *why)
 {
@@ -161,5 +174,7 @@ bool http_params_op(struct conn *c, const struct http_params *params, struct lim
         (void)snprintf(why->text, sizeof why->text, "%s (a query or form has + as %%2B)", text);
         return false;
     }
-    return op->limit || http_because(why, why->status, text);
+    if (!op->limit)
+        return http_because(why, why->status, text);
+    return !(params->given & HTTP_MAY(NUMBERS)) || http_params_numbers(c, params, op, why);
 }

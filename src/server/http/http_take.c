@@ -8,8 +8,9 @@
 
 #include <jansson.h>
 
-#define TAKES \
-    (HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(PATIENCE))
+#define TAKES                                                                                 \
+    (HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(PATIENCE) | \
+     HTTP_MAY(NUMBERS))
 
 /* A route of one operation. */
 struct http_verb {

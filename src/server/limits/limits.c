@@ -203,6 +203,35 @@ const struct limit *limit_find(struct conn *c, struct weir__slice word, enum lim
     return NULL;
 }
 
+const struct weir_limit *limit_numbers(struct conn *c, const struct limit *l,
+                                       struct weir__slice text, int *status, const char **why)
+{
+    static _Thread_local struct weir_limit numbers; /* too large for a stack */
+    struct worker *w = c->worker;
+    char copy[WEIR_LIMIT_TEXT_MAX];
+
+    *why = w->why.text;
+    *status = 403;
+    w->why = (struct weir_diag){
+        .text = "numbers with a request are not allowed: the daemon has --literals off"};
+    if (w->server->options.no_literals)
+        return NULL;
+    *status = 400;
+    w->why = (struct weir_diag){
+        .text = "numbers with a request are for a named limit: a literal has its own"};
+    if (((const struct limit_entry *)l)->anonymous || !l->policy)
+        return NULL;
+    w->why = (struct weir_diag){.text = "the limit's text is too long, or contains a NUL"};
+    if (text.len >= sizeof copy || memchr(text.at, '\0', text.len))
+        return NULL;
+    memcpy(copy, text.at, text.len);
+    copy[text.len] = '\0';
+    if (weir_limit_parse(&numbers, copy, &w->why) != 0 ||
+        weir__override_fits(l->parsed, l->name, &numbers, &w->why) != 0)
+        return NULL;
+    return &numbers;
+}
+
 const struct limit *limit_throttle(struct conn *c, int64_t burst, int64_t count, int64_t period_s,
                                    const char **why)
 {

@@ -50,6 +50,13 @@ enum limit_use {
  */
 const struct limit *limit_find(struct conn *c, struct weir__slice word, enum limit_use use,
                                int *status, const char **why);
+/* Numbers that come with a request, in place of those of its named limit: valid until the next call
+ * in this thread. NULL: *status and *why say that there may be none (limits in requests are off,
+ * the limit is a literal), or that the text is no limit or has another shape. */
+const struct weir_limit *limit_numbers(struct conn *c, const struct limit *l,
+                                       struct weir__slice text, int *status, const char **why);
+#define LIMIT_NUMBERS_AT_ONCE "numbers with a request are for a take that is answered at once"
+
 /* NULL and *why: no memory, or a number is out of range, which throttle.h could have checked.
  * `burst` is all that may come at once (>= 1). */
 const struct limit *limit_throttle(struct conn *c, int64_t burst, int64_t count, int64_t period_s,

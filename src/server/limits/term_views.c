@@ -85,16 +85,18 @@ bool limit_views(struct conn *c, const struct limit_op *op, const struct weir_ve
     if (lone && v) {
         view[0] =
             (struct weir__term_view){v->limit, v->remaining, -1, weir__max(0, v->reset_after_ns)};
-        if (verdict_more(&l->parsed->term[0], v, &view[0].more_after_ns))
+        if (verdict_more(&(op->numbers ? op->numbers : l->parsed)->term[0], v,
+                         &view[0].more_after_ns))
             return true;
-        if (remote) { /* at the latest when all is restored, or the request can pass */
+        if (remote ||
+            op->numbers) { /* at the latest when all is restored, or the request can pass */
             view[0].more_after_ns = v->allowed || v->retry_after_ns < 0
                                         ? v->reset_after_ns
                                         : weir__min(v->reset_after_ns, v->retry_after_ns);
             return true;
         }
     }
-    if (remote)
+    if (remote || op->numbers)
         return false;
     return l->policy ? asked_views(c, op, view) : untouched_views(op, view);
 }

@@ -42,6 +42,7 @@ struct remote_request *remote_request_make(struct worker *w, enum remote_verb ve
     a->arg = NULL;
     a->place = (struct awaited_reply){0};
     a->op = *op;
+    a->op.numbers = a->numbers = NULL;
     a->all = NULL;
     a->receipt = (struct weir__receipt){0};
     a->taken = NULL;
@@ -63,6 +64,7 @@ void remote_request_free(struct remote_request *a)
         limit_release(a->all->limit[i]);
     free(a->all);
     free(a->taken);
+    free(a->numbers);
     limit_release(a->op.limit);
     if (a->cap == KEY_USUAL && f->spare_n < REMOTE_MOST) {
         a->next = f->spare;
@@ -114,7 +116,7 @@ static void remote_decide(struct remote_request *a, const struct weir_request *r
 {
     const struct remote_pipeline *l = a->pipeline;
 
-    weir__decision_begin(l->store->engine, l->pipeline, &a->decision, rq, n, verb,
+    weir__decision_begin(l->store->engine, l->pipeline, &a->decision, rq, n, a->numbers, verb,
                          worker_now(l->worker, l->store), receipt);
 }
 
@@ -303,14 +305,29 @@ static enum remote_verb remote_verb_of(const struct limit_op *op)
     return REMOTE_RESET;
 }
 
+/* The request keeps a copy of the terms that there are. */
+static bool remote_keep_numbers(struct remote_request *a, const struct weir_limit *numbers)
+{
+    const size_t bytes =
+        offsetof(struct weir_limit, term) + (size_t)numbers->n * sizeof numbers->term[0];
+
+    a->op.numbers = a->numbers = malloc(bytes);
+    if (a->numbers)
+        memcpy(a->numbers, numbers, bytes);
+    return a->numbers != NULL;
+}
+
 void remote_run(struct conn *c, const struct limit_op *op)
 {
     struct remote_request *a = remote_request_make(c->worker, remote_verb_of(op), op);
 
-    if (a)
+    if (a && (!op->numbers || remote_keep_numbers(a, op->numbers))) {
         remote_run_request(c, a);
-    else
-        op->reply(c, op, WEIR_ENOMEM, NULL);
+        return;
+    }
+    if (a)
+        remote_request_free(a);
+    op->reply(c, op, WEIR_ENOMEM, NULL);
 }
 
 /* ---- All or nothing -------------------------------------------------------------------------- */

@@ -93,6 +93,7 @@ struct remote_request {
     struct remote_all *all;     /* or NULL */
     struct weir__receipt receipt;
     struct weir_reservation *taken; /* or NULL; owned */
+    struct weir_limit *numbers;     /* those of the operation, owned; or NULL */
     size_t key_bytes;
     int left; /* parts without a result */
     int error;

@@ -203,6 +203,10 @@ static bool looks_like_a_number(struct weir__slice word)
 /* POLL belongs to WAIT. */
 static bool resp_options_agree(struct conn *c, const struct limit_op *op)
 {
+    if (op->numbers && (op->delayed || op->name.len > 0)) {
+        resp_reply_error(c, LIMIT_NUMBERS_AT_ONCE ": use LIMIT without WAIT and AS");
+        return false;
+    }
     if (op->poll_ns == 0 || op->delayed)
         return true;
     resp_reply_error(c, "POLL goes with WAIT: it says when a reply that waits comes at the latest");
@@ -236,7 +240,20 @@ static bool resp_read_name(struct conn *c, struct resp_words w, size_t i, struct
     return op->name.len > 0;
 }
 
-/* [cost] [WAIT t [POLL t]] [PATIENCE t] [AS id] [VERBOSE], from word i on. */
+/* LIMIT numbers, from word i on. */
+static bool resp_read_numbers(struct conn *c, struct resp_words w, size_t i, struct limit_op *op)
+{
+    const char *why = "LIMIT needs numbers: a limit such as '200/s'";
+    int status;
+
+    if (i + 1 < w.n)
+        op->numbers = limit_numbers(c, op->limit, w.word[i + 1], &status, &why);
+    if (!op->numbers)
+        resp_reply_error(c, "%s", why);
+    return op->numbers != NULL;
+}
+
+/* [cost] [WAIT t [POLL t]] [PATIENCE t] [AS id] [LIMIT numbers] [VERBOSE], from word i on. */
 static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, bool all,
                               struct limit_op *op)
 {
@@ -266,6 +283,9 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
             op->delayed = !patience;
             if (!resp_read_patience(c, w.word[i + 1], &op->patience_ns))
                 return false;
+        } else if (resp_word_is(w.word[i], "LIMIT")) {
+            if (!resp_read_numbers(c, w, i, op))
+                return false;
         } else if (all && resp_word_is(w.word[i], "POLL")) {
             if (!resp_read_poll(c, w, i, op))
                 return false;
@@ -273,9 +293,10 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
             if (!resp_read_name(c, w, i, op))
                 return false;
         } else {
-            resp_reply_error(c, "unexpected word %s: expected %s", resp_quoted(w.word[i]),
-                             all ? "a cost, WAIT ms, POLL ms, PATIENCE ms, AS id or VERBOSE"
-                                 : "a cost, PATIENCE ms or VERBOSE");
+            resp_reply_error(
+                c, "unexpected word %s: expected %s", resp_quoted(w.word[i]),
+                all ? "a cost, WAIT ms, POLL ms, PATIENCE ms, AS id, LIMIT numbers or VERBOSE"
+                    : "a cost, PATIENCE ms, LIMIT numbers or VERBOSE");
             return false;
         }
     }
