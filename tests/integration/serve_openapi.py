@@ -99,7 +99,8 @@ def the_document_is_sound():
         check(f"{ref} leads somewhere", isinstance(follow(doc, {"$ref": ref}), dict))
     for kind, parts in doc["components"].items():
         for name in parts:
-            check(f"{kind}/{name} is used", f"#/components/{kind}/{name}" in refs)
+            check(f"{kind}/{name} is used", f"#/components/{kind}/{name}" in refs
+                  or {name: []} in doc["security"])
     ids = []
     for path, item in doc["paths"].items():
         in_path = {follow(doc, p)["name"] for p in item.get("parameters", [])}
@@ -299,10 +300,13 @@ URI = {"X-Original-URI": "/one"}
 RULED = [("post", "/v1/check", "/v1/check", '{"path": "/one"}', {}, 200),
          ("post", "/v1/check", "/v1/check", '{"path": "/one"}', {}, 429),
          ("post", "/v1/check", "/v1/check", '{"path": "/big"}', {}, 422),
+         ("post", "/v1/check", "/v1/check", '{"path": "/one"}', PROBLEM, 429),
+         ("post", "/v1/check", "/v1/check", '{"path": "/big"}', PROBLEM, 422),
          ("post", "/v1/check", "/v1/check", '{"path": "/free"}', {}, 200),
          ("post", "/v1/check", "/v1/check", '{"ip": "x"}', {}, 400),
          ("get", "/v1/auth", "/v1/auth", None, {"X-Original-URI": "/free"}, 204),
-         ("get", "/v1/auth", "/v1/auth?deny=403", None, URI, 403)]
+         ("get", "/v1/auth", "/v1/auth?deny=403", None, URI, 403),
+         ("get", "/v1/auth", "/v1/auth?deny=403", None, URI | PROBLEM, 403)]
 RULED += [(method, "/v1/auth", "/v1/auth", None, URI, 429) for method in sorted(ANY)]
 
 
@@ -316,6 +320,24 @@ def replies_by_rules_are_as_described():
                 answer = c.ask(method.upper(), target, body, headers)
                 expect(f"the status of {method} {target} {body!r:.60}", answer.status, status)
                 matches(doc, method, path, answer)
+
+
+def tokens_are_asked_for_as_described():
+    doc = document()
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = os.path.join(folder, "tokens")
+        with open(os.open(tokens, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
+            file.write("me 0123456789abcdef all\n")
+        with Daemon(*LIMITS, "--tokens", tokens) as daemon, daemon.http() as c:
+            for path, item in doc["paths"].items():
+                for method in (m for m in item if m in METHODS):
+                    one = item[method]
+                    answer = c.ask(method.upper(), re.sub(r"\{\w+\}", "win", path), None)
+                    expect(f"{method} {path}: a token is asked for, or none is needed",
+                           (answer.status == 401, "401" in one["responses"]),
+                           (one.get("security") != [], one.get("security") != []))
+                    if answer.status == 401:
+                        matches(doc, method, path, answer)
 
 
 def replies_are_as_described():
@@ -339,4 +361,5 @@ def replies_are_as_described():
 if __name__ == "__main__":
     sys.exit(play("openapi", [every_route_is_described, other_methods_are_refused,
                               the_document_is_sound, the_checker_finds_what_is_wrong,
-                              replies_are_as_described, replies_by_rules_are_as_described]))
+                              replies_are_as_described, replies_by_rules_are_as_described,
+                              tokens_are_asked_for_as_described]))
