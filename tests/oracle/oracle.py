@@ -17,19 +17,18 @@ never modified in place, so that a peek is a take whose new state is dropped. Ev
     reset_after(s, now, zero)
     refund(s, now, n, zero)             (state, returned)
     cancel(s, now, cost, act, zero)     (state, returned)
-    convert(s, old, at, old_zero)       the state that a term `old` wrote, after the change at time
-    `at`
+    convert(s, old, at, old_zero)       the state that a term `old` wrote, after the change at `at`
 
 Where the page leaves room, the oracle reads it so:
 (1) A live change pairs terms by position. A term that starts fresh is created at the change; a
-bucket that is created
-    full has D = 0.
+    bucket that is created full has D = 0.
 (2) D, and a warmup's `stored` and `next`, are rounded up to their grid by a live change.
 (3) A refund or a cancel returns the most that one of the terms got back.
 (4) A reservation acts, in each term, when that term said so.
 (5) In a refused request, a count-denied term that would have granted at once is charged; otherwise
-it counts as refused. (6) The store forgets a key whose state is the zero state; a bucket then
-forgets, too, whether its reservations are known.
+    it counts as refused.
+(6) The store forgets a key whose state is the zero state; a bucket then forgets, too, whether its
+    reservations are known.
 """
 
 import bisect

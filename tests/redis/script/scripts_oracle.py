@@ -6,12 +6,11 @@ copy of the module, other constants. What is told otherwise, and why:
 
 (1) The end of time is 2^53 us, and the area of smooth-warmup is still rounded to nanoseconds.
 (2) A live change happens when a key is touched by other numbers, not when the limit was changed: no
-client tells
-    Redis. (What no key stands for comes with the request, and the client converts it when the limit
-    changes.)
+    client tells Redis. (What no key stands for comes with the request, and the client converts it
+    when the limit changes.)
 (3) A second due time is exact, and of every bucket.
 (4) A state that is as good as new once it was changed is gone, and does not come back if the clock
-steps back.
+    steps back.
 """
 
 import importlib.util
