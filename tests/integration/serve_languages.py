@@ -27,7 +27,7 @@ UNKNOWN_GET = ("ERR unknown command 'GET': this is a rate limiter and stores no 
                "COMMAND LIST has the commands")
 THREE = "1 10 9 0 100 0 1 10 8 0 200 0 1 10 7 0 300 0"
 VERBOSE = ("allowed 1 reason OK limit 10 remaining 8 retry_after_ms 0 reset_after_ms 200 wait_ms 0 "
-           "limit_name api which -1 term null shadow 0 overflow 0")
+           "limit_name api which -1 term null shadow 0 warned 0 overflow 0")
 
 # What every client prints; a line of its own takes the place of one here, and None takes it away.
 ANSWERS = {
