@@ -214,8 +214,9 @@ def shadows_are_seen_and_counted():
 def a_redis_says_the_same():
     if not shutil.which("redis-server"):
         return
+    down = ("--limit", "down=5/s fallback=deny store=redis://127.0.0.1:1")
     with Redis() as redis, \
-            Daemon(*LIMITS, "--store", redis.url(timeout="30s"), manual=False) as daemon, \
+            Daemon(*LIMITS, *down, "--store", redis.url(timeout="30s"), manual=False) as daemon, \
             daemon.http() as c, daemon.resp() as r:
         r.ask("HELLO", "3")
         take(c, "both", cost=5)
@@ -241,6 +242,11 @@ def a_redis_says_the_same():
         batch = [{"limit": "one", "key": "k"}, {"limit": "win", "key": "b"}]
         got = told(c.ask("POST", "/v1/take", json.dumps(batch)))
         expect("an array", [one["term"] for one in got], ["fixed-window 1/h", None])
+        answer = take(c, "down", headers=PROBLEM)
+        expect("a store that is down", (answer.status, answer.headers["retry-after"], [
+            told(answer)[name] for name in ("type", "reason", "limit_name", "term")]),
+               (503, "1", [IANA + "temporary-reduced-capacity", "FALLBACK", "down",
+                           "token-bucket 5/s fallback=deny"]))
         answer = take(c, "sliding-log 5/10s")
         t = items(answer.headers["ratelimit"])["literal"]["t"]
         check("t is when all is back at the latest", 9 <= t <= 10, answer)

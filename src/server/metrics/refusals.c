@@ -1,7 +1,7 @@
 /* The log's lines about limits that begin to refuse, and that refuse no more.
  *
  *     limit api: refuses (LIMITED) by fixed-window 1000/day
- *     limit backend: refuses (FALLBACK): the store is down
+ *     limit api: refuses (FALLBACK) by token-bucket 5/s fallback=deny: the store is down
  *     limit api: has refused nothing for a minute; before that it refused 1,234
  *     limit api: would refuse (LIMITED) by token-bucket 5/s shadow
  *     limit api: would have refused nothing for a minute; before that it would have refused 56
