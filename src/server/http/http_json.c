@@ -128,7 +128,8 @@ static bool http_json_error(struct http_why *why, const json_error_t *error)
     if (arena.is_full)
         return http_because(why, 413, "the JSON body is too large");
     why->status = 400;
-    weir__out_text(&out, "the body must be a JSON object or array, or a form: ");
+    weir__out_text(&out, "the body must be a JSON object or array, or a form "
+                         "(application/x-www-form-urlencoded): ");
     for (const char *at = error->text; *at; at++)
         weir__out_bytes(&out, (unsigned char)*at < 32 || (unsigned char)*at > 126 ? "?" : at, 1);
     weir__out_text(&out, ", at byte ");
