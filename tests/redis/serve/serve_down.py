@@ -170,11 +170,18 @@ EVERY_VERB = [
     ("CL.THROTTLE", "t", 4, 1, 36000, 2), ("CL.THROTTLE", "t", 4, 1, 36000, -1),
     ("WEIR.LIMIT", "SET", "new", "pacer 1/10h slack=3"), ("WEIR.TAKE", "new", "k"),
     ("WEIR.TAKE", "pacer 1/10h slack=2", "k"),
+    ("WEIR.CHARGE", "far", "c", 3), ("WEIR.PEEK", "far", "c", 0),
+    ("GCRA", "g", 4, 1, 36000), ("RL.THROTTLE", "rl", 4, 1, 36000),
+    ("INCREX", "i", "BYINT", 2, "UBOUND", 5, "EX", 36000, "ENX"),
+    ("WEIR.OVERRIDE", "SET", "far", "vip", "fixed-window 20/10h"), ("WEIR.TAKE", "far", "vip", 3),
+    ("WEIR.LIST", "ADD", "far", "deny", "bad"), ("WEIR.TAKE", "far", "bad"),
 ]
 ITS_REPLIES = [
     [1, 10, 8], [1, 10, 8], 1, [1, 10, 9], [1, 10, 8], "OK", [1, 10, 10], [1, 1, 0],
     [1, 1, 0], [1, 1, 0], 1, [1, 1, 0],
     [1, 10, 4], [0, 10, 4], [0, 5, 3], [0, 5, 4], "OK", [1, 4, 0], [1, 3, 0],
+    [1, 10, 7], [1, 10, 7], [0, 5, 4], [0, 5, 4], [2, 2], "OK", [1, 20, 17], 1,
+    [0, 10, 0],
 ]
 
 
@@ -194,11 +201,16 @@ def no_verb_makes_a_worker_wait():
         h.send("POST", "/v1/refund", '{"limit":"far","key":"other"}')
         h.send("POST", "/v1/reset", '{"limit":"far","key":"other"}')
         h.send("GET", "/v1/peek?limit=far&key=other")
+        h.send("POST", "/v1/charge", '{"limit":"far","key":"charged","cost":4}')
+        h.send("POST", "/v1/take", json.dumps([{"limit": "far", "key": f"k{i}"} for i in range(9)]))
         leaver.close()
         for _ in range(100):
             expect("limits in memory are served", b.ask("WEIR.TAKE", "near", "k")[0], 1)
         expect("and limits are set", b.ask("WEIR.LIMIT", "SET", "another", "pacer 1/s slack=5"),
                "OK")
+        with daemon.http() as observer:
+            expect("and metrics are read", [observer.ask("GET", path).status for path in
+                                            ("/healthz", "/metrics", "/v1/stores")], [200] * 3)
         check("the others wait for Redis", a.is_silent(0.05) and h.is_silent(0.01))
         check("nothing was waited for", time.monotonic() - began < 2, time.monotonic() - began)
         redis.resume()
@@ -209,7 +221,9 @@ def no_verb_makes_a_worker_wait():
         expect("so did the requests",
                [(r.status, r.body) for r in (h.read(), h.read())],
                [(200, b'{"returned":1}\n'), (204, b"")])
-        expect("and the last", json.loads(h.read().body)["remaining"], 9)
+        expect("and a peek", json.loads(h.read().body)["remaining"], 9)
+        expect("a charge", json.loads(h.read().body)["remaining"], 6)
+        expect("and an array", [one["remaining"] for one in json.loads(h.read().body)], [9] * 9)
         check("what a client left behind was given back",
               until(lambda: b.ask("WEIR.PEEK", "paced", "left", "PATIENCE", "1h")[5] <= 10000, 5))
         told = store_of(b)
