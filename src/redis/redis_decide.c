@@ -44,62 +44,64 @@ static int64_t decision_now_us(struct weir__now at)
     return at.given ? at.now_ns / 1000 : -1;
 }
 
-static int add_part(struct weir__decision *a, struct command_parts *o, int i,
+static int add_part(struct weir__decision *decision, struct command_parts *parts, int i,
                     struct weir__revision *by)
 {
-    const struct weir_request *rq = &a->rq[i];
+    const struct weir_request *rq = &decision->rq[i];
     const struct weir__redis_policy *p = weir__redis_policy(rq->policy);
-    const struct weir__plan *plan = weir__redis_plan(a->redis, rq->policy, by);
+    const struct weir__plan *plan = weir__redis_plan(decision->redis, rq->policy, by);
 
-    o->creation_unknown = o->creation_unknown || !plan;
-    if (by->n > WEIR_TERMS_MAX - a->terms)
+    parts->creation_unknown = parts->creation_unknown || !plan;
+    if (by->n > WEIR_TERMS_MAX - decision->terms)
         return WEIR_EINVAL;
     for (int k = 0; k < by->n; k++) {
-        a->lease_ns = weir__max(a->lease_ns, by->term[k].meter.term.lease_ns);
-        a->request_of[a->terms] = (unsigned char)i;
-        a->scope_of[a->terms] = by->term[by->chain[k]].scope;
-        a->index_of[a->terms++] = by->chain[k];
+        decision->lease_ns = weir__max(decision->lease_ns, by->term[k].meter.term.lease_ns);
+        decision->request_of[decision->terms] = (unsigned char)i;
+        decision->scope_of[decision->terms] = by->term[by->chain[k]].scope;
+        decision->index_of[decision->terms++] = by->chain[k];
     }
-    a->resets_of[i] = atomic_load(&rq->policy->record->resets);
-    o->request[o->n] = i;
-    o->part[o->n++] = (struct weir__plan_part){.plan = plan,
-                                               .scope = weir__redis_scope(p),
-                                               .key = {rq->key, rq->key_len},
-                                               .cost = rq->cost,
-                                               .patience_ns = rq->patience_ns};
+    decision->resets_of[i] = atomic_load(&rq->policy->record->resets);
+    parts->request[parts->n] = i;
+    parts->part[parts->n++] = (struct weir__plan_part){.plan = plan,
+                                                       .scope = weir__redis_scope(p),
+                                                       .key = {rq->key, rq->key_len},
+                                                       .cost = rq->cost,
+                                                       .patience_ns = rq->patience_ns};
     return 0;
 }
 
 /* Within an RCU read section. WEIR__STALE: start again. */
-static int gather_parts(struct weir__decision *a, struct command_parts *o, struct weir__own *own)
+static int gather_parts(struct weir__decision *decision, struct command_parts *parts,
+                        struct weir__own *own)
 {
-    a->terms = 0;
-    a->lease_ns = 0;
-    o->n = 0;
-    o->listed = -1;
-    o->creation_unknown = false;
-    for (size_t i = 0; i < a->n; i++) {
-        struct weir__revision *e = weir__policy_revision(a->rq[i].policy), *by;
+    decision->terms = 0;
+    decision->lease_ns = 0;
+    parts->n = 0;
+    parts->listed = -1;
+    parts->creation_unknown = false;
+    for (size_t i = 0; i < decision->n; i++) {
+        struct weir__revision *rev = weir__policy_revision(decision->rq[i].policy), *by;
         uint64_t key = 0;
         int error;
 
-        if (!e)
+        if (!rev)
             return WEIR__STALE;
-        if (e->guards && weir__verb_takes(a->verb))
+        if (rev->guards && weir__verb_takes(decision->verb))
             return WEIR_EGUARD; /* a take of a guard could never be released */
         if (i == 0)
-            o->limit = e->term[0].meter.limit;
-        if (e->overrides)
-            key = weir__key_hash(a->rq[i].policy->store, &a->rq[i]);
-        if (weir__revision_lists(e, WEIR_LIST_DENY, &a->rq[i], key)) {
-            o->listed = (int)i;
+            parts->limit = rev->term[0].meter.limit;
+        if (rev->overrides)
+            key = weir__key_hash(decision->rq[i].policy->store, &decision->rq[i]);
+        if (weir__revision_lists(rev, WEIR_LIST_DENY, &decision->rq[i], key)) {
+            parts->listed = (int)i;
             return 0;
         }
-        if (weir__revision_lists(e, WEIR_LIST_ALLOW, &a->rq[i], key))
+        if (weir__revision_lists(rev, WEIR_LIST_ALLOW, &decision->rq[i], key))
             continue;
-        by = a->numbers ? weir__own_compile(own, e, a->numbers->term, a->numbers->n)
-                        : weir__revision_for(e, &a->rq[i], key, own);
-        error = by ? add_part(a, o, (int)i, by) : WEIR_EINVAL;
+        by = decision->numbers
+                 ? weir__own_compile(own, rev, decision->numbers->term, decision->numbers->n)
+                 : weir__revision_for(rev, &decision->rq[i], key, own);
+        error = by ? add_part(decision, parts, (int)i, by) : WEIR_EINVAL;
         if (error)
             return error;
     }
@@ -109,239 +111,249 @@ static int gather_parts(struct weir__decision *a, struct command_parts *o, struc
 /* ---- Encode ---------------------------------------------------------------------------------- */
 
 /* The name of a ticket has the node's name in it, and is used once. */
-static void name_ticket(struct weir__decision *a)
+static void name_ticket(struct weir__decision *decision)
 {
-    (void)snprintf(a->ticket, sizeof a->ticket, "%s:%llx", weir__monitor_node(a->redis->monitor),
-                   (unsigned long long)atomic_fetch_add(&a->redis->tickets, 1));
+    (void)snprintf(decision->ticket, sizeof decision->ticket, "%s:%llx",
+                   weir__monitor_node(decision->redis->monitor),
+                   (unsigned long long)atomic_fetch_add(&decision->redis->tickets, 1));
 }
 
-static struct weir__plan_request decision_plan_request(struct weir__decision *a,
-                                                       const struct command_parts *o,
+static struct weir__plan_request decision_plan_request(struct weir__decision *decision,
+                                                       const struct command_parts *parts,
                                                        enum weir__plan_verb verb)
 {
     return (struct weir__plan_request){
         .verb = verb,
-        .now_us = decision_now_us(a->at),
-        .wall_ns = a->at.wall_ns,
-        .prefix = weir__slice_of(a->redis->address.prefix),
-        .ticket = {a->ticket[0] ? a->ticket : NULL, strlen(a->ticket)},
-        .part = o->part,
-        .n = o->n};
+        .now_us = decision_now_us(decision->at),
+        .wall_ns = decision->at.wall_ns,
+        .prefix = weir__slice_of(decision->redis->address.prefix),
+        .ticket = {decision->ticket[0] ? decision->ticket : NULL, strlen(decision->ticket)},
+        .part = parts->part,
+        .n = parts->n};
 }
 
-static int decision_encode(struct weir__decision *a, const struct command_parts *o)
+static int decision_encode(struct weir__decision *decision, const struct command_parts *parts)
 {
-    const enum weir__plan_verb verb = a->verb == WEIR__PEEK     ? WEIR__PLAN_PEEK
-                                      : a->verb == WEIR__CHARGE ? WEIR__PLAN_CHARGE
-                                                                : WEIR__PLAN_TAKE;
-    const struct weir__plan_request request = decision_plan_request(a, o, verb);
-    size_t cap = sizeof a->small;
+    const enum weir__plan_verb verb = decision->verb == WEIR__PEEK     ? WEIR__PLAN_PEEK
+                                      : decision->verb == WEIR__CHARGE ? WEIR__PLAN_CHARGE
+                                                                       : WEIR__PLAN_TAKE;
+    const struct weir__plan_request request = decision_plan_request(decision, parts, verb);
+    size_t cap = sizeof decision->small;
     int terms;
 
-    a->bytes = a->small;
-    a->command.len = weir__plan_encode(&request, a->bytes, cap, &a->command.script, &terms);
-    if (a->command.len > cap) {
-        cap = a->command.len;
-        a->bytes = malloc(cap);
-        if (!a->bytes) {
-            a->bytes = a->small;
+    decision->bytes = decision->small;
+    decision->command.len =
+        weir__plan_encode(&request, decision->bytes, cap, &decision->command.script, &terms);
+    if (decision->command.len > cap) {
+        cap = decision->command.len;
+        decision->bytes = malloc(cap);
+        if (!decision->bytes) {
+            decision->bytes = decision->small;
             return WEIR_ENOMEM;
         }
-        a->command.len = weir__plan_encode(&request, a->bytes, cap, &a->command.script, &terms);
+        decision->command.len =
+            weir__plan_encode(&request, decision->bytes, cap, &decision->command.script, &terms);
     }
-    a->command.bytes = a->bytes;
+    decision->command.bytes = decision->bytes;
     return 0;
 }
 
 /* ---- Results without a command --------------------------------------------------------------- */
 
-void weir__decision_finish(struct weir__decision *a, int error)
+void weir__decision_finish(struct weir__decision *decision, int error)
 {
-    a->error = error;
-    a->decided = true;
+    decision->error = error;
+    decision->decided = true;
 }
 
-static void decide_by_list(struct weir__decision *a, const struct command_parts *o)
+static void decide_by_list(struct weir__decision *decision, const struct command_parts *parts)
 {
-    const bool denied = o->listed >= 0;
+    const bool denied = parts->listed >= 0;
 
-    a->verdict =
-        (struct weir_verdict){.allowed = !denied,
-                              .reason = denied ? WEIR_LISTED : WEIR_OK,
-                              .which = weir__decision_names_requests(a->verb) ? o->listed : -1,
-                              .limit = o->limit,
-                              .remaining = denied ? 0 : o->limit,
-                              .retry_after_ns = denied ? -1 : 0};
-    if (a->receipt && a->receipt->reservation)
-        *a->receipt->reservation = (struct weir_reservation){.act_ns = a->at.now_ns};
-    if (!denied && a->receipt && a->receipt->ticket)
-        weir__ticket_begin(a->receipt->ticket, a->redis->remote.engine, a->at.now_ns);
-    weir__decision_finish(a, 0);
+    decision->verdict = (struct weir_verdict){
+        .allowed = !denied,
+        .reason = denied ? WEIR_LISTED : WEIR_OK,
+        .which = weir__decision_names_requests(decision->verb) ? parts->listed : -1,
+        .limit = parts->limit,
+        .remaining = denied ? 0 : parts->limit,
+        .retry_after_ns = denied ? -1 : 0};
+    if (decision->receipt && decision->receipt->reservation)
+        *decision->receipt->reservation = (struct weir_reservation){.act_ns = decision->at.now_ns};
+    if (!denied && decision->receipt && decision->receipt->ticket)
+        weir__ticket_begin(decision->receipt->ticket, decision->redis->remote.engine,
+                           decision->at.now_ns);
+    weir__decision_finish(decision, 0);
 }
 
 /* ---- The reply ------------------------------------------------------------------------------- */
 
 /* Names the term that refused, or the shadow that would have, as the caller counts. */
-static void decision_name_term(struct weir__decision *a)
+static void decision_name_term(struct weir__decision *decision)
 {
-    struct weir_verdict *v = &a->verdict;
+    struct weir_verdict *v = &decision->verdict;
     const int i = v->which >= 0 ? v->which : v->shadow - 1;
     int named;
 
     if (i < 0)
         return;
-    named = weir__decision_names_requests(a->verb) ? a->request_of[i] : a->index_of[i];
-    v->term = (int8_t)a->index_of[i];
+    named = weir__decision_names_requests(decision->verb) ? decision->request_of[i]
+                                                          : decision->index_of[i];
+    v->term = (int8_t)decision->index_of[i];
     if (v->which >= 0)
         v->which = named;
     else
         v->shadow = (int8_t)(named + 1);
 }
 
-static void decision_apply_reply(struct weir__decision *a)
+static void decision_apply_reply(struct weir__decision *decision)
 {
-    const int refused = a->verdict.which;
+    const int refused = decision->verdict.which;
 
-    atomic_fetch_add_explicit(&a->redis->asked, 1, memory_order_relaxed);
-    decision_name_term(a);
-    weir__decision_finish(a, 0);
-    if (a->receipt)
-        weir__decision_issue_receipts(a, refused);
+    atomic_fetch_add_explicit(&decision->redis->asked, 1, memory_order_relaxed);
+    decision_name_term(decision);
+    weir__decision_finish(decision, 0);
+    if (decision->receipt)
+        weir__decision_issue_receipts(decision, refused);
 }
 
 /* The command has ended, with a reply or without. */
-static void decision_complete(struct weir__decision *a)
+static void decision_complete(struct weir__decision *decision)
 {
-    const struct weir__command *c = &a->command;
-    const bool takes = a->verb != WEIR__PEEK && a->verb != WEIR__CHARGE;
+    const struct weir__command *c = &decision->command;
+    const bool takes = decision->verb != WEIR__PEEK && decision->verb != WEIR__CHARGE;
     struct weir_verdict v;
 
-    if (a->bytes != a->small)
-        free(a->bytes);
-    if (c->error == 0 &&
-        weir__plan_decode(c->number, c->n, a->terms, takes, &v, a->act_us, &a->now_us)) {
-        a->verdict = v;
-        decision_apply_reply(a);
+    if (decision->bytes != decision->small)
+        free(decision->bytes);
+    if (c->error == 0 && weir__plan_decode(c->number, c->n, decision->terms, takes, &v,
+                                           decision->act_us, &decision->now_us)) {
+        decision->verdict = v;
+        decision_apply_reply(decision);
         return;
     }
-    atomic_fetch_add_explicit(&a->redis->failed, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&decision->redis->failed, 1, memory_order_relaxed);
     if (c->error == 0) {
-        weir__health_failed(&a->redis->health, "the reply is not a verdict");
-        weir__monitor_wake(a->redis->monitor);
+        weir__health_failed(&decision->redis->health, "the reply is not a verdict");
+        weir__monitor_wake(decision->redis->monitor);
     }
-    weir__decision_fall_back(a);
+    weir__decision_fall_back(decision);
 }
 
 /* ---- Send ------------------------------------------------------------------------------------ */
 
 /* A decision that an event loop began; else a thread waits for it. */
-static bool decision_is_of_loop(const struct weir__decision *a)
+static bool decision_is_of_loop(const struct weir__decision *decision)
 {
-    return a->command.done != NULL;
+    return decision->command.done != NULL;
 }
 
 /* A thread that waits asks Redis for those that are missing; a loop has asked before. */
-static bool all_creations_known(struct weir__decision *a)
+static bool all_creations_known(struct weir__decision *decision)
 {
-    for (size_t i = 0; i < a->n; i++)
-        if (!weir__redis_has_creation(a->redis, weir__redis_policy(a->rq[i].policy)) &&
-            (decision_is_of_loop(a) || !weir__redis_knows_creation(a->redis, a->rq[i].policy)))
+    for (size_t i = 0; i < decision->n; i++)
+        if (!weir__redis_has_creation(decision->redis,
+                                      weir__redis_policy(decision->rq[i].policy)) &&
+            (decision_is_of_loop(decision) ||
+             !weir__redis_knows_creation(decision->redis, decision->rq[i].policy)))
             return false;
     return true;
 }
 
 /* Outside an RCU read section: encodes the command; or decides, if there is no need or no point
  * in sending it. */
-static int decision_prepare(struct weir__decision *a, struct weir__pipeline *pipeline, bool down)
+static int decision_prepare(struct weir__decision *decision, struct weir__pipeline *pipeline,
+                            bool down)
 {
     bool asked = false; /* a change may have made a creation time necessary just now */
-    struct command_parts o;
+    struct command_parts parts;
     struct weir__own own;
     int error;
 
     weir__own_begin(&own);
     do {
         weir__rcu_enter();
-        error = gather_parts(a, &o, &own);
-        if (!error && o.listed < 0 && o.n > 0 && !down && !o.creation_unknown)
-            error = decision_encode(a, &o);
+        error = gather_parts(decision, &parts, &own);
+        if (!error && parts.listed < 0 && parts.n > 0 && !down && !parts.creation_unknown)
+            error = decision_encode(decision, &parts);
         weir__own_end(&own);
         weir__rcu_exit();
-        if (!error && o.creation_unknown && !down && !asked) {
+        if (!error && parts.creation_unknown && !down && !asked) {
             asked = true;
-            error = all_creations_known(a) ? WEIR__STALE : 0;
+            error = all_creations_known(decision) ? WEIR__STALE : 0;
         }
-        for (size_t i = 0; i < a->n && error == WEIR__STALE; i++)
-            error = weir__policy_refresh(a->rq[i].policy) ?: WEIR__STALE;
+        for (size_t i = 0; i < decision->n && error == WEIR__STALE; i++)
+            error = weir__policy_refresh(decision->rq[i].policy) ?: WEIR__STALE;
     } while (error == WEIR__STALE);
-    if (!error && (o.listed >= 0 || o.n == 0))
-        decide_by_list(a, &o);
-    else if (!error && (down || o.creation_unknown))
-        weir__decision_fall_back(a);
-    else if (!error && weir__local_has_backlog(a->redis->local, a->at))
-        for (int i = 0; i < o.n; i++)
-            weir__redis_drain_backlog(a->redis, pipeline, &a->rq[o.request[i]], a->at,
-                                      a->command.deadline_ns);
+    if (!error && (parts.listed >= 0 || parts.n == 0))
+        decide_by_list(decision, &parts);
+    else if (!error && (down || parts.creation_unknown))
+        weir__decision_fall_back(decision);
+    else if (!error && weir__local_has_backlog(decision->redis->local, decision->at))
+        for (int i = 0; i < parts.n; i++)
+            weir__redis_drain_backlog(decision->redis, pipeline, &decision->rq[parts.request[i]],
+                                      decision->at, decision->command.deadline_ns);
     return error;
 }
 
 /* Makes it ready to be sent, or decides it at once. */
-static void decision_start(struct weir__decision *a, struct weir__pipeline *pipeline)
+static void decision_start(struct weir__decision *decision, struct weir__pipeline *pipeline)
 {
-    struct weir__redis *r = a->redis;
+    struct weir__redis *r = decision->redis;
     int error;
 
-    a->decided = false;
-    a->bytes = a->small;
-    atomic_store_explicit(&a->command.finished, 0, memory_order_relaxed);
-    a->command.repeats = 0;
-    a->ticket[0] = '\0';
-    for (size_t i = 0; i < a->n; i++)
-        if (weir__policy_guards(a->rq[i].policy) && a->ticket[0] == '\0')
-            name_ticket(a);
+    decision->decided = false;
+    decision->bytes = decision->small;
+    atomic_store_explicit(&decision->command.finished, 0, memory_order_relaxed);
+    decision->command.repeats = 0;
+    decision->ticket[0] = '\0';
+    for (size_t i = 0; i < decision->n; i++)
+        if (weir__policy_guards(decision->rq[i].policy) && decision->ticket[0] == '\0')
+            name_ticket(decision);
     if (!weir__monitor_is_running(r->monitor))
         weir__monitor_wake(r->monitor); /* in a child of fork(), the first time */
-    error =
-        decision_prepare(a, pipeline, weir__health_is_down(&r->health) || !all_creations_known(a));
+    error = decision_prepare(decision, pipeline,
+                             weir__health_is_down(&r->health) || !all_creations_known(decision));
     if (error)
-        weir__decision_finish(a, error);
+        weir__decision_finish(decision, error);
 }
 
 /* Sends the undecided ones. False: there was no room, and all of them fell back. */
-static bool decisions_send(struct weir__pipeline *pipeline, struct weir__decision *a, size_t n)
+static bool decisions_send(struct weir__pipeline *pipeline, struct weir__decision *decision,
+                           size_t n)
 {
     struct weir__command *command[IN_FLIGHT_MAX];
     size_t commands = 0;
 
     for (size_t i = 0; i < n; i++)
-        if (!a[i].decided)
-            command[commands++] = &a[i].command;
+        if (!decision[i].decided)
+            command[commands++] = &decision[i].command;
     if (commands == 0 || weir__pipeline_submit(pipeline, command, commands))
         return true;
     for (size_t i = 0; i < n; i++)
-        if (!a[i].decided) {
-            atomic_fetch_add_explicit(&a[i].redis->crowded, 1, memory_order_relaxed);
-            weir__decision_fall_back(&a[i]);
-            if (a[i].bytes != a[i].small)
-                free(a[i].bytes);
+        if (!decision[i].decided) {
+            atomic_fetch_add_explicit(&decision[i].redis->crowded, 1, memory_order_relaxed);
+            weir__decision_fall_back(&decision[i]);
+            if (decision[i].bytes != decision[i].small)
+                free(decision[i].bytes);
         }
     return false;
 }
 
 /* Waits for those that were sent. */
-static void decisions_await(struct weir__pipeline *pipeline, struct weir__decision *a, size_t n)
+static void decisions_await(struct weir__pipeline *pipeline, struct weir__decision *decision,
+                            size_t n)
 {
     struct weir__command *command[IN_FLIGHT_MAX];
     size_t commands = 0;
 
     for (size_t i = 0; i < n; i++)
-        if (!a[i].decided)
-            command[commands++] = &a[i].command;
+        if (!decision[i].decided)
+            command[commands++] = &decision[i].command;
     if (commands > 0)
         weir__pipeline_await(pipeline, command, commands);
     for (size_t i = 0; i < n; i++)
-        if (!a[i].decided)
-            decision_complete(&a[i]);
+        if (!decision[i].decided)
+            decision_complete(&decision[i]);
 }
 
 /* ---- For threads that wait ------------------------------------------------------------------- */
@@ -351,11 +363,11 @@ static bool wants_receipt(const struct weir__receipt *receipt)
     return receipt && (receipt->reservation || receipt->ticket);
 }
 
-int weir__redis_decide(struct weir__remote *f, const struct weir_request *rq, size_t n,
+int weir__redis_decide(struct weir__remote *remote, const struct weir_request *rq, size_t n,
                        enum weir__verb verb, struct weir__now at, struct weir__receipt *receipt,
                        struct weir_verdict *v)
 {
-    struct weir__redis *r = weir__redis_of(f);
+    struct weir__redis *r = weir__redis_of(remote);
     struct weir__pipeline *pipeline = weir__redis_pipeline(r);
     struct weir__decision a;
 
@@ -378,7 +390,7 @@ int weir__redis_decide(struct weir__remote *f, const struct weir_request *rq, si
     return a.error;
 }
 
-static int decisions_take(struct weir__redis *r, struct weir__decision *a,
+static int decisions_take(struct weir__redis *r, struct weir__decision *decision,
                           const struct weir_request *rq, size_t n, struct weir__now at,
                           struct weir_verdict *v)
 {
@@ -386,48 +398,49 @@ static int decisions_take(struct weir__redis *r, struct weir__decision *a,
     int error = 0;
 
     for (size_t i = 0; i < n; i++) {
-        a[i].redis = r;
-        a[i].command.done = NULL;
-        a[i].command.deadline_ns = weir__redis_deadline(r);
-        a[i].rq = &rq[i];
-        a[i].n = 1;
-        a[i].verb = WEIR__TAKE;
-        a[i].at = at;
-        a[i].numbers = NULL;
-        a[i].receipt = NULL;
-        decision_start(&a[i], pipeline);
+        decision[i].redis = r;
+        decision[i].command.done = NULL;
+        decision[i].command.deadline_ns = weir__redis_deadline(r);
+        decision[i].rq = &rq[i];
+        decision[i].n = 1;
+        decision[i].verb = WEIR__TAKE;
+        decision[i].at = at;
+        decision[i].numbers = NULL;
+        decision[i].receipt = NULL;
+        decision_start(&decision[i], pipeline);
     }
-    (void)decisions_send(pipeline, a, n);
-    decisions_await(pipeline, a, n);
+    (void)decisions_send(pipeline, decision, n);
+    decisions_await(pipeline, decision, n);
     for (size_t i = 0; i < n; i++) {
-        v[i] = a[i].error ? (struct weir_verdict){.which = -1, .limit = -1} : a[i].verdict;
-        error = error ? error : a[i].error;
+        v[i] = decision[i].error ? (struct weir_verdict){.which = -1, .limit = -1}
+                                 : decision[i].verdict;
+        error = error ? error : decision[i].error;
     }
     return error;
 }
 
-int weir__redis_take_many(struct weir__remote *f, const struct weir_request *rq, size_t n,
+int weir__redis_take_many(struct weir__remote *remote, const struct weir_request *rq, size_t n,
                           struct weir__now at, struct weir_verdict *v)
 {
     const size_t most = n < IN_FLIGHT_MAX ? n : IN_FLIGHT_MAX;
-    struct weir__decision *a;
+    struct weir__decision *decision;
     int error = 0;
 
     if (n == 0)
         return 0;
-    a = malloc(most * sizeof *a);
-    if (!a)
+    decision = malloc(most * sizeof *decision);
+    if (!decision)
         return WEIR_ENOMEM;
     for (size_t i = 0; i < n; i += IN_FLIGHT_MAX) {
         const size_t some = n - i < IN_FLIGHT_MAX ? n - i : IN_FLIGHT_MAX;
 
         if (!error)
-            error = decisions_take(weir__redis_of(f), a, rq + i, some, at, v + i);
+            error = decisions_take(weir__redis_of(remote), decision, rq + i, some, at, v + i);
         else
             for (size_t k = i; k < i + some; k++)
                 v[k] = (struct weir_verdict){.which = -1, .limit = -1};
     }
-    free(a);
+    free(decision);
     return error;
 }
 
@@ -435,55 +448,57 @@ int weir__redis_take_many(struct weir__remote *f, const struct weir_request *rq,
 
 static void decision_replied(struct weir__command *c)
 {
-    struct weir__decision *a = (struct weir__decision *)c;
+    struct weir__decision *decision = (struct weir__decision *)c;
 
-    decision_complete(a);
-    a->done(a);
+    decision_complete(decision);
+    decision->done(decision);
 }
 
 static void decision_learned(struct weir__command *c);
 
 /* A limit whose creation time is not known cannot be encoded: asks for it first. True if it is
  * asked for; decision_learned goes on. */
-static bool decision_learns(struct weir__decision *a)
+static bool decision_learns(struct weir__decision *decision)
 {
-    struct weir__command *command = &a->command;
+    struct weir__command *command = &decision->command;
 
-    for (a->learns = 0; a->learns < a->n; a->learns++)
-        if (!weir__redis_has_creation(a->redis, weir__redis_policy(a->rq[a->learns].policy)))
+    for (decision->learns = 0; decision->learns < decision->n; decision->learns++)
+        if (!weir__redis_has_creation(decision->redis,
+                                      weir__redis_policy(decision->rq[decision->learns].policy)))
             break;
-    if (a->learns == a->n)
+    if (decision->learns == decision->n)
         return false;
-    a->bytes = weir__redis_ask_creation(a->redis, a->rq[a->learns].policy, command);
-    if (!a->bytes)
+    decision->bytes =
+        weir__redis_ask_creation(decision->redis, decision->rq[decision->learns].policy, command);
+    if (!decision->bytes)
         return false;
     command->done = decision_learned;
-    if (weir__pipeline_submit(a->pipeline, &command, 1)) {
-        weir__pipeline_pause(a->pipeline);
+    if (weir__pipeline_submit(decision->pipeline, &command, 1)) {
+        weir__pipeline_pause(decision->pipeline);
         return true;
     }
-    free(a->bytes);
+    free(decision->bytes);
     return false;
 }
 
-static void decision_proceed(struct weir__decision *a)
+static void decision_proceed(struct weir__decision *decision)
 {
-    if (!weir__health_is_down(&a->redis->health) && decision_learns(a))
+    if (!weir__health_is_down(&decision->redis->health) && decision_learns(decision))
         return;
-    a->command.done = decision_replied;
-    decision_start(a, a->pipeline);
-    if (a->decided || !decisions_send(a->pipeline, a, 1))
-        a->done(a);
+    decision->command.done = decision_replied;
+    decision_start(decision, decision->pipeline);
+    if (decision->decided || !decisions_send(decision->pipeline, decision, 1))
+        decision->done(decision);
 }
 
 static void decision_learned(struct weir__command *c)
 {
-    struct weir__decision *a = (struct weir__decision *)c;
-    struct weir__pipeline *pipeline = a->pipeline;
+    struct weir__decision *decision = (struct weir__decision *)c;
+    struct weir__pipeline *pipeline = decision->pipeline;
 
-    free(a->bytes);
-    weir__redis_learn_creation(a->redis, a->rq[a->learns].policy, c);
-    decision_proceed(a);
+    free(decision->bytes);
+    weir__redis_learn_creation(decision->redis, decision->rq[decision->learns].policy, c);
+    decision_proceed(decision);
     weir__pipeline_resume(pipeline);
 }
 
@@ -495,31 +510,32 @@ static bool requests_fit(const struct weir_request *rq, size_t n)
     return n >= 1 && n <= WEIR_TERMS_MAX;
 }
 
-void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline, struct weir__decision *a,
-                          const struct weir_request *rq, size_t n, const struct weir_limit *numbers,
-                          enum weir__verb verb, struct weir__now at, struct weir__receipt *receipt)
+void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline,
+                          struct weir__decision *decision, const struct weir_request *rq, size_t n,
+                          const struct weir_limit *numbers, enum weir__verb verb,
+                          struct weir__now at, struct weir__receipt *receipt)
 {
     struct weir__redis *r = weir__redis_of(w->remote);
     int error = requests_fit(rq, n) && weir__now_fits(at.now_ns) ? 0 : WEIR_EINVAL;
 
-    a->redis = r;
-    a->pipeline = pipeline;
-    a->command.deadline_ns = weir__redis_deadline(r);
-    a->own = rq[0];
-    a->rq = n == 1 ? &a->own : rq;
-    a->numbers = numbers;
-    a->n = n;
-    a->verb = verb;
-    a->at = at;
-    a->receipt = receipt;
+    decision->redis = r;
+    decision->pipeline = pipeline;
+    decision->command.deadline_ns = weir__redis_deadline(r);
+    decision->own = rq[0];
+    decision->rq = n == 1 ? &decision->own : rq;
+    decision->numbers = numbers;
+    decision->n = n;
+    decision->verb = verb;
+    decision->at = at;
+    decision->receipt = receipt;
     if (!error && wants_receipt(receipt) && !weir__receipts_have_room(r->receipts, at.now_ns))
         error = WEIR_EFULL;
     if (error) {
-        weir__decision_finish(a, error);
-        a->done(a);
+        weir__decision_finish(decision, error);
+        decision->done(decision);
         return;
     }
-    decision_proceed(a);
+    decision_proceed(decision);
 }
 
 struct weir__pipeline *weir__redis_pipeline_open(struct weir *w)

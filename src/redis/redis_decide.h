@@ -21,7 +21,7 @@ struct weir__redis;
 /* One decision. The memory is the caller's, from begin until done. */
 struct weir__decision {
     struct weir__command command; /* first */
-    void (*done)(struct weir__decision *a);
+    void (*done)(struct weir__decision *decision);
     void *arg;
     int error;
     struct weir_verdict verdict;
@@ -59,10 +59,10 @@ static inline bool weir__decision_names_requests(enum weir__verb verb)
 }
 
 /* Its error, or 0 and its verdict, are set. */
-void weir__decision_finish(struct weir__decision *a, int error);
+void weir__decision_finish(struct weir__decision *decision, int error);
 
 /* Decides it by the limits' fallback= (redis_fallback.c). Its terms are known already. */
-void weir__decision_fall_back(struct weir__decision *a);
+void weir__decision_fall_back(struct weir__decision *decision);
 
 /* Opens a pipeline for the caller alone to the engine's Redis; weir__pipeline_close closes it.
  * NULL: the engine has no Redis, or there is no memory. */
@@ -73,8 +73,9 @@ struct weir__pipeline *weir__redis_pipeline_open(struct weir *w);
  * the limit's fallback= decides. Policies, keys, numbers and the receipt must last until it is
  * done, and so must the requests if there are several. The caller sets done and arg. The command
  * leaves with the next flush or step. */
-void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline, struct weir__decision *a,
-                          const struct weir_request *rq, size_t n, const struct weir_limit *numbers,
-                          enum weir__verb verb, struct weir__now at, struct weir__receipt *receipt);
+void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline,
+                          struct weir__decision *decision, const struct weir_request *rq, size_t n,
+                          const struct weir_limit *numbers, enum weir__verb verb,
+                          struct weir__now at, struct weir__receipt *receipt);
 
 #endif

@@ -22,9 +22,9 @@ static bool verb_names_requests(enum weir__verb verb)
     return verb == WEIR__TAKE_ALL || verb == WEIR__ENTER_ALL;
 }
 
-static enum weir__down_action down_action_of(const struct weir__local_limit *x)
+static enum weir__down_action down_action_of(const struct weir__local_limit *limit)
 {
-    return (enum weir__down_action)atomic_load_explicit(&x->down, memory_order_acquire);
+    return (enum weir__down_action)atomic_load_explicit(&limit->down, memory_order_acquire);
 }
 
 /* ---- Decisions without a share --------------------------------------------------------------- */
@@ -39,15 +39,15 @@ static int first_denied(struct weir__local_limit *const *limit, const struct wei
     return -1;
 }
 
-static void local_deny(const struct weir__local_limit *x, int request, enum weir__verb verb,
+static void local_deny(const struct weir__local_limit *limit, int request, enum weir__verb verb,
                        struct weir__receipt *receipt, struct weir_verdict *v)
 {
     *v = (struct weir_verdict){.allowed = false,
                                .reason = WEIR_FALLBACK,
-                               .which =
-                                   verb_names_requests(verb) ? request : atomic_load(&x->denies),
-                               .term = (int8_t)atomic_load(&x->denies),
-                               .limit = atomic_load(&x->reported),
+                               .which = verb_names_requests(verb) ? request
+                                                                  : atomic_load(&limit->denies),
+                               .term = (int8_t)atomic_load(&limit->denies),
+                               .limit = atomic_load(&limit->reported),
                                .retry_after_ns = RETRY_NS};
     if (receipt && receipt->reservation)
         *receipt->reservation = (struct weir_reservation){0};
@@ -56,11 +56,13 @@ static void local_deny(const struct weir__local_limit *x, int request, enum weir
 }
 
 /* Nothing is counted, so there is nothing to undo, and the whole limit remains. */
-static void local_allow(const struct weir__local_limit *x, struct weir__now at,
+static void local_allow(const struct weir__local_limit *limit, struct weir__now at,
                         struct weir__receipt *receipt, struct weir_verdict *v)
 {
-    *v = (struct weir_verdict){
-        .allowed = true, .reason = WEIR_FALLBACK, .which = -1, .limit = atomic_load(&x->reported)};
+    *v = (struct weir_verdict){.allowed = true,
+                               .reason = WEIR_FALLBACK,
+                               .which = -1,
+                               .limit = atomic_load(&limit->reported)};
     v->remaining = v->limit;
     if (receipt && receipt->reservation)
         *receipt->reservation = (struct weir_reservation){.act_ns = at.now_ns};
@@ -88,11 +90,11 @@ static void gather_shares(struct weir__local_limit *const *limit, const struct w
 }
 
 /* Names the terms as the whole limit counts them. */
-static void name_refusal(const struct weir__local_limit *x, const struct shares *s,
+static void name_refusal(const struct weir__local_limit *limit, const struct shares *s,
                          enum weir__verb verb, struct weir__receipt *receipt,
                          struct weir_verdict *v)
 {
-    const uint64_t terms = atomic_load_explicit(&x->shared, memory_order_relaxed);
+    const uint64_t terms = atomic_load_explicit(&limit->shared, memory_order_relaxed);
 
     if (v->which >= 0 && verb_names_requests(verb)) { /* a backlog policy may have had no room */
         v->which = s->place[v->which < (int)s->n ? v->which : 0];
@@ -211,10 +213,10 @@ int weir__local_exit(struct weir__local *l, struct weir_ticket *t, enum weir_out
     return weir_exit_at(l->engine, t, how, at.now_ns);
 }
 
-void weir__local_reset(struct weir__local *l, struct weir__local_limit *x,
+void weir__local_reset(struct weir__local *l, struct weir__local_limit *limit,
                        const struct weir_request *rq, struct weir__now at)
 {
-    struct weir_policy *const policy[] = {atomic_load(&x->share), atomic_load(&x->backlog)};
+    struct weir_policy *const policy[] = {atomic_load(&limit->share), atomic_load(&limit->backlog)};
 
     for (int i = 0; i < 2; i++) {
         struct weir_request mine = *rq;

@@ -9,11 +9,11 @@
 /* A grant of this node alone has a receipt like any other, so that all are undone in the same
  * way. It has the name that the ticket would have in Redis: Redis may have granted the ticket
  * without a reply. */
-static void keep_local_receipt(struct weir__decision *a, struct weir_reservation *r,
+static void keep_local_receipt(struct weir__decision *decision, struct weir_reservation *r,
                                struct weir_ticket *t)
 {
-    const int64_t until_ns = r ? r->act_ns : weir__add_sat(a->at.now_ns, a->lease_ns);
-    struct weir__redis_receipt *k = weir__decision_make_receipt(a, until_ns);
+    const int64_t until_ns = r ? r->act_ns : weir__add_sat(decision->at.now_ns, decision->lease_ns);
+    struct weir__redis_receipt *k = weir__decision_make_receipt(decision, until_ns);
 
     if (!k)
         return;
@@ -23,52 +23,56 @@ static void keep_local_receipt(struct weir__decision *a, struct weir_reservation
     if (t)
         k->ticket = *t;
     if (r)
-        r->term[0].fingerprint = weir__receipts_keep(a->redis->receipts, k);
+        r->term[0].fingerprint = weir__receipts_keep(decision->redis->receipts, k);
     else
-        t->term[0].fingerprint = weir__receipts_keep(a->redis->receipts, k);
+        t->term[0].fingerprint = weir__receipts_keep(decision->redis->receipts, k);
 }
 
 /* The requests whose keys are not on an allow list, and their places among all. */
-static size_t counted_requests(const struct weir__decision *a, struct weir_request *rq, int *place)
+static size_t counted_requests(const struct weir__decision *decision, struct weir_request *rq,
+                               int *place)
 {
     size_t n = 0;
 
-    for (int i = 0; i < a->terms; i++)
-        if (i == 0 || a->request_of[i] != a->request_of[i - 1]) {
-            place[n] = a->request_of[i];
-            rq[n++] = a->rq[a->request_of[i]];
+    for (int i = 0; i < decision->terms; i++)
+        if (i == 0 || decision->request_of[i] != decision->request_of[i - 1]) {
+            place[n] = decision->request_of[i];
+            rq[n++] = decision->rq[decision->request_of[i]];
         }
     return n;
 }
 
-void weir__decision_fall_back(struct weir__decision *a)
+void weir__decision_fall_back(struct weir__decision *decision)
 {
     struct weir__local_limit *limit[WEIR_TERMS_MAX];
     struct weir_request rq[WEIR_TERMS_MAX];
-    struct weir__receipt *receipt = a->receipt;
+    struct weir__receipt *receipt = decision->receipt;
     int place[WEIR_TERMS_MAX];
-    const size_t n = counted_requests(a, rq, place);
+    const size_t n = counted_requests(decision, rq, place);
 
     for (size_t i = 0; i < n; i++)
         limit[i] = weir__redis_policy(rq[i].policy)->local;
-    weir__decision_finish(
-        a, weir__local_decide(a->redis->local, limit, rq, n, a->verb, a->at, receipt, &a->verdict));
-    if (!a->error && a->verdict.which >= 0 && weir__decision_names_requests(a->verb))
-        a->verdict.which = place[a->verdict.which];
-    else if (!a->error && a->verdict.shadow > 0 && weir__decision_names_requests(a->verb))
-        a->verdict.shadow = (int8_t)(place[a->verdict.shadow - 1] + 1);
-    if (a->error || !a->verdict.allowed || !receipt)
+    weir__decision_finish(decision,
+                          weir__local_decide(decision->redis->local, limit, rq, n, decision->verb,
+                                             decision->at, receipt, &decision->verdict));
+    if (!decision->error && decision->verdict.which >= 0 &&
+        weir__decision_names_requests(decision->verb))
+        decision->verdict.which = place[decision->verdict.which];
+    else if (!decision->error && decision->verdict.shadow > 0 &&
+             weir__decision_names_requests(decision->verb))
+        decision->verdict.shadow = (int8_t)(place[decision->verdict.shadow - 1] + 1);
+    if (decision->error || !decision->verdict.allowed || !receipt)
         return;
-    memset(a->act_us, -1, sizeof a->act_us); /* none of its terms acts in Redis */
+    memset(decision->act_us, -1, sizeof decision->act_us); /* none of its terms acts in Redis */
     if (receipt->reservation && receipt->reservation->n > 0) {
-        keep_local_receipt(a, receipt->reservation, NULL);
+        keep_local_receipt(decision, receipt->reservation, NULL);
         receipt->reservation->n = 1;
-        receipt->reservation->term[0].policy = a->rq[0].policy;
+        receipt->reservation->term[0].policy = decision->rq[0].policy;
     }
     if (receipt->ticket && receipt->ticket->n > 0) {
-        keep_local_receipt(a, NULL, receipt->ticket);
+        keep_local_receipt(decision, NULL, receipt->ticket);
         receipt->ticket->n = 1;
-        receipt->ticket->term[0].policy = a->rq[0].policy;
+        receipt->ticket->term[0].policy = decision->rq[0].policy;
         receipt->ticket->term[0].key = 0; /* every caller that waits is woken */
     }
 }

@@ -44,108 +44,109 @@ static struct remote_group *remote_group_make(struct worker *w, const struct lim
 {
     size_t remote;
     const size_t bytes = remote_group_bytes(op, n, &remote);
-    struct remote_group *m = malloc(sizeof *m + remote * sizeof m->one[0] + bytes);
+    struct remote_group *group = malloc(sizeof *group + remote * sizeof group->one[0] + bytes);
     char *key;
 
-    if (!m)
+    if (!group)
         return NULL;
-    *m = (struct remote_group){.worker = w};
-    key = (char *)&m->one[remote];
+    *group = (struct remote_group){.worker = w};
+    key = (char *)&group->one[remote];
     for (size_t i = 0; i < n; i++) {
         if (!store_of(op[i].limit)->remote)
             continue;
-        m->one[m->n].index = i;
-        m->one[m->n].op = op[i];
-        m->one[m->n++].op.key.at = key;
+        group->one[group->n].index = i;
+        group->one[group->n].op = op[i];
+        group->one[group->n++].op.key.at = key;
         if (op[i].key.len > 0)
             memcpy(key, op[i].key.at, op[i].key.len);
         key += op[i].key.len;
         limit_retain(op[i].limit);
     }
-    return m;
+    return group;
 }
 
-static void remote_group_free(struct remote_group *m)
+static void remote_group_free(struct remote_group *group)
 {
-    for (size_t i = 0; i < m->n; i++)
-        limit_release(m->one[i].op.limit);
-    free(m);
+    for (size_t i = 0; i < group->n; i++)
+        limit_release(group->one[i].op.limit);
+    free(group);
 }
 
 /* ---- Replies --------------------------------------------------------------------------------- */
 
 /* All are answered, or given up. */
-static void remote_group_finish(struct remote_group *m)
+static void remote_group_finish(struct remote_group *group)
 {
-    if (!m->forgotten)
-        m->done(m->arg);
-    remote_group_free(m);
+    if (!group->forgotten)
+        group->done(group->arg);
+    remote_group_free(group);
 }
 
-static void remote_group_record(struct remote_group *m, size_t i, int error,
+static void remote_group_record(struct remote_group *group, size_t i, int error,
                                 const struct weir_verdict *v)
 {
-    const size_t at = m->one[i].index;
+    const size_t at = group->one[i].index;
 
-    batch_tally(m->worker, &m->one[i].op, error, v);
-    m->replied++;
-    if (m->forgotten)
+    batch_tally(group->worker, &group->one[i].op, error, v);
+    group->replied++;
+    if (group->forgotten)
         return;
-    m->error[at] = error;
-    m->verdict[at] = *v;
+    group->error[at] = error;
+    group->verdict[at] = *v;
 }
 
 /* One take of the group is over. */
-static void remote_group_reply(struct remote_request *a)
+static void remote_group_reply(struct remote_request *request)
 {
-    struct remote_group *m = a->arg;
+    struct remote_group *group = request->arg;
 
-    remote_group_record(m, a->index, a->error, &a->decision.verdict);
-    remote_request_free(a);
-    if (m->replied == m->n && !m->begins)
-        remote_group_finish(m);
+    remote_group_record(group, request->index, request->error, &request->decision.verdict);
+    remote_request_free(request);
+    if (group->replied == group->n && !group->begins)
+        remote_group_finish(group);
 }
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
 /* Begins as many as there is room for: true if that was all. */
-static bool remote_group_begin(struct remote_group *m)
+static bool remote_group_begin(struct remote_group *group)
 {
     static const struct weir_verdict NONE = {.which = -1};
 
-    m->begins = true;
-    while (m->begun < m->n && !remote_is_full(m->worker)) {
-        const size_t i = m->begun++;
-        struct remote_request *a = remote_request_make(m->worker, REMOTE_TAKE, &m->one[i].op);
+    group->begins = true;
+    while (group->begun < group->n && !remote_is_full(group->worker)) {
+        const size_t i = group->begun++;
+        struct remote_request *request =
+            remote_request_make(group->worker, REMOTE_TAKE, &group->one[i].op);
 
-        if (!a) {
-            remote_group_record(m, i, WEIR_ENOMEM, &NONE);
+        if (!request) {
+            remote_group_record(group, i, WEIR_ENOMEM, &NONE);
             continue;
         }
-        a->done = remote_group_reply;
-        a->arg = m;
-        a->index = i;
-        remote_request_submit(a);
+        request->done = remote_group_reply;
+        request->arg = group;
+        request->index = i;
+        remote_request_submit(request);
     }
-    m->begins = false;
-    return m->begun == m->n;
+    group->begins = false;
+    return group->begun == group->n;
 }
 
 void remote_group_resume(struct worker *w)
 {
-    struct remote_group **at = &w->remote->group, *m;
+    struct remote_group **at = &w->remote->group, *group;
 
-    while ((m = *at) != NULL) {
-        if (m->forgotten) {
-            m->replied += m->n - m->begun;
-            m->begun = m->n;
-        } else if (!remote_group_begin(m)) {
-            at = &m->next;
+    while ((group = *at) != NULL) {
+        if (group->forgotten) {
+            group->replied += group->n - group->begun;
+            group->begun = group->n;
+        } else if (!remote_group_begin(group)) {
+            at = &group->next;
             continue;
         }
-        *at = m->next;
-        if (m->replied == m->n)
-            remote_group_finish(m);
+        *at = group->next;
+        if (group->replied == group->n)
+            remote_group_finish(group);
     }
 }
 
@@ -160,27 +161,27 @@ struct remote_group *remote_take_many(struct worker *w, const struct limit_op *o
                                       struct weir_verdict *v, int *error, remote_group_done *done,
                                       void *arg)
 {
-    struct remote_group *m = remote_group_make(w, op, n);
+    struct remote_group *group = remote_group_make(w, op, n);
 
-    if (!m) {
+    if (!group) {
         remote_group_no_memory(op, n, error);
         return NULL;
     }
-    m->verdict = v;
-    m->error = error;
-    m->done = done;
-    m->arg = arg;
-    if (!remote_group_begin(m)) {
-        m->next = w->remote->group;
-        w->remote->group = m;
+    group->verdict = v;
+    group->error = error;
+    group->done = done;
+    group->arg = arg;
+    if (!remote_group_begin(group)) {
+        group->next = w->remote->group;
+        w->remote->group = group;
     }
-    if (m->replied < m->n)
-        return m;
-    remote_group_free(m);
+    if (group->replied < group->n)
+        return group;
+    remote_group_free(group);
     return NULL;
 }
 
-void remote_group_forget(struct remote_group *m)
+void remote_group_forget(struct remote_group *group)
 {
-    m->forgotten = true;
+    group->forgotten = true;
 }
