@@ -114,10 +114,10 @@ _weir_options()
         echo '--config --listen --admin-listen --metrics-listen --tokens --insecure --tls-cert
         --tls-key --tls-ca --tls-clients --socket-mode --socket-group --limit --store --max-keys
         --full --threads --max-connections --max-request --max-key --max-output --max-buffered
-        --max-delayed --connection-part --peer-part --token-part --max-memory --max-wait --idle
-        --drain --literals --literal-state --no-admin --host --trust --trust-hops
-        --client-header --ipv6-prefix --headers --core-dumps --log-level --log-format --log-to
-        --clock --help'
+        --max-delayed --max-tickets --connection-part --peer-part --token-part --max-memory
+        --max-wait --idle --drain --literals --literal-state --no-admin --host --trust
+        --trust-hops --client-header --ipv6-prefix --headers --core-dumps --log-level
+        --log-format --log-to --clock --help'
         ;;
     'check') echo '--json --request --header --ip --attr --help' ;;
     'take') echo '--store --limit --no-fallback --max-keys --json --help' ;;
@@ -179,6 +179,7 @@ _weir_value()
     'serve --max-output') ;;
     'serve --max-buffered') ;;
     'serve --max-delayed') ;;
+    'serve --max-tickets') ;;
     'serve --connection-part') echo '1/16 1' ;;
     'serve --peer-part') echo '1/4 1' ;;
     'serve --token-part') echo '1/4 1' ;;

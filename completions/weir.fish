@@ -150,11 +150,11 @@ function __weir_said
                     --idle --ip --ipv6-prefix --key --limit --listen --literal-state --literals \
                     --log-format --log-level --log-to --max-buffered --max-clients \
                     --max-connections --max-delayed --max-key --max-keys --max-memory \
-                    --max-output --max-policies --max-request --max-wait --metrics-listen --out \
-                    --over --peer-part --rate --refuse --request --socket-group --socket-mode \
-                    --start --status --store --threads --time --time-format --tls-ca --tls-cert \
-                    --tls-clients --tls-key --token-part --tokens --top --traffic --trust \
-                    --trust-hops
+                    --max-output --max-policies --max-request --max-tickets --max-wait \
+                    --metrics-listen --out --over --peer-part --rate --refuse --request \
+                    --socket-group --socket-mode --start --status --store --threads --time \
+                    --time-format --tls-ca --tls-cert --tls-clients --tls-key --token-part \
+                    --tokens --top --traffic --trust --trust-hops
                 set value yes
             case '-?*'
             case '*'
@@ -251,7 +251,8 @@ complete -c weir -n '__weir_words serve' -l max-key -x -d 'Size of a key'
 complete -c weir -n '__weir_words serve' -l max-output -x -d 'Replies that one client has not read yet'
 complete -c weir -n '__weir_words serve' -l max-buffered -x -d 'Memory for the buffers of all connections'
 complete -c weir -n '__weir_words serve' -l max-delayed -x -d 'Most delayed (WAIT or wait=) replies of all connections together'
-complete -c weir -n '__weir_words serve' -l connection-part -x -a '1/16 1' -d 'Part of --max-buffered and of --max-delayed that one connection may use'
+complete -c weir -n '__weir_words serve' -l max-tickets -x -d 'Most open tickets (WEIR.ENTER) of all clients together'
+complete -c weir -n '__weir_words serve' -l connection-part -x -a '1/16 1' -d 'Part of --max-buffered'
 complete -c weir -n '__weir_words serve' -l peer-part -x -a '1/4 1' -d 'Part of --max-buffered'
 complete -c weir -n '__weir_words serve' -l token-part -x -a '1/4 1' -d 'Part of --max-buffered'
 complete -c weir -n '__weir_words serve' -l max-memory -x -d 'Memory for all stores and connections'

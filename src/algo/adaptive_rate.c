@@ -275,8 +275,7 @@ static void adaptive_leave(const struct weir__meter *m, struct weir__state *s,
                            const struct weir__leaving *l)
 {
     struct adaptive_state x = adaptive_load(m, s, l->now_ns);
-    const bool slow = m->term.target_ns != WEIR_NONE && l->now_ns > l->entered_ns &&
-                      l->now_ns - l->entered_ns > m->term.target_ns;
+    const bool slow = m->term.target_ns != WEIR_NONE && weir__leaving_took(l) > m->term.target_ns;
 
     if (l->how == WEIR_IGNORE || l->entered_ns < x.lowered_ns)
         return;

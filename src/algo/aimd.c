@@ -64,7 +64,7 @@ static void aimd_peek(const struct weir__meter *m, const struct weir__state *s,
 static int64_t aimd_learn(const struct weir__meter *m, const struct aimd_state *x,
                           const struct weir__leaving *l)
 {
-    const bool slow = weir__flight_took(l) > m->term.target_ns;
+    const bool slow = weir__leaving_took(l) > m->term.target_ns;
 
     if (l->how == WEIR_IGNORE)
         return x->limit;

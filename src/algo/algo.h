@@ -89,7 +89,16 @@ struct weir__leaving {
     int64_t entered_ns, now_ns;
     int64_t cost;
     enum weir_outcome how;
+    int64_t idle_ns; /* of the time between entered and now, how long the call was not running */
 };
+
+/* How long the call took; 0: not known, because a clock stepped back meanwhile. */
+static inline int64_t weir__leaving_took(const struct weir__leaving *l)
+{
+    const int64_t stayed_ns = l->now_ns - l->entered_ns;
+
+    return stayed_ns > l->idle_ns ? stayed_ns - l->idle_ns : 0;
+}
 
 /* A length of time, exact: ns + rem/count, 0 <= rem < count. */
 struct weir__span {

@@ -332,7 +332,7 @@ static void bbr_leave(const struct weir__meter *m, struct weir__state *s,
     bbr_write(m, s, &w);
     if (done && !weir__rolling_is_late(l->now_ns / m->slot_ns, w.slot))
         bbr_count(&b->ring[weir__rolling_place(w.slot, m->term.slots)], l->cost,
-                  weir__flight_took(l));
+                  weir__leaving_took(l));
     weir__flight_leave(m, s, l->cost, bbr_fresh_ns(m, b));
 }
 

@@ -83,12 +83,6 @@ static inline void weir__flight_leave(const struct weir__meter *m, struct weir__
     s->word = weir__state_word(in_flight, m->version);
 }
 
-/* 0: not known. */
-static inline int64_t weir__flight_took(const struct weir__leaving *l)
-{
-    return l->now_ns > l->entered_ns ? l->now_ns - l->entered_ns : 0;
-}
-
 static inline uint64_t weir__flight_epoch(const struct weir__meter *m, const struct weir__state *s)
 {
     (void)m;

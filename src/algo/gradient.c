@@ -111,7 +111,7 @@ static void gradient_leave(const struct weir__meter *m, struct weir__state *s,
                            const struct weir__leaving *l)
 {
     struct gradient_state x = gradient_load(m, s, l->now_ns);
-    const int64_t took_ns = weir__flight_took(l);
+    const int64_t took_ns = weir__leaving_took(l);
 
     if (weir__flight_is_new(s, l->now_ns))
         return;

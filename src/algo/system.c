@@ -218,7 +218,7 @@ static void system_count(struct system_gate *g, const struct weir__leaving *l)
     const int64_t at = l->now_ns / SLOT_NS;
     const int64_t slot = weir__rolling_slot(at, g->newest, SLOTS);
     struct system_slot *here = &g->ring[slot % SLOTS];
-    const int64_t took = weir__flight_took(l);
+    const int64_t took = weir__leaving_took(l);
 
     weir__rolling_roll(g->ring, sizeof *g->ring, g->newest, slot, SLOTS);
     g->newest = slot;

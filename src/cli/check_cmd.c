@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/serve_config.h"
 #include "cli/serve_config_parts.h"
+#include "server/limits/limits.h"
 
 #define URL_SHOWN 1100
 
@@ -22,11 +23,21 @@ static const char *url_shown(char to[URL_SHOWN], const char *url)
 static const char *limit_shown(char to[WEIR_LIMIT_TEXT_MAX], const char *text)
 {
     struct weir_limit limit;
+    struct weir_diag why;
 
     to[0] = '\0';
-    if (weir_limit_parse(&limit, text, NULL) == 0)
+    if (weir_limit_parse(&limit, text, NULL) == 0 && limit_give_leases(&limit, &why))
         (void)weir_limit_print(&limit, to, WEIR_LIMIT_TEXT_MAX);
     return to;
+}
+
+/* Whether its guards look at one node, so that its store has none of its keys. */
+static bool limit_is_per_node(const struct serve_options *o, const struct serve_limit *l)
+{
+    struct weir_diag why;
+    bool per_node;
+
+    return serve_limit_is_per_node(o, l->limit, l->store, &per_node, &why) && per_node;
 }
 
 /* ---- In words -------------------------------------------------------------------------------- */
@@ -66,8 +77,12 @@ static void check_print_limits(const struct serve_options *o)
         char text[WEIR_LIMIT_TEXT_MAX], shown[URL_SHOWN];
         const struct serve_limit *l = &o->limit[i];
 
-        (void)printf("  %-*s  %s%s%s\n", (int)width, l->name, limit_shown(text, l->limit),
-                     l->store ? ", keys in " : "", l->store ? url_shown(shown, l->store) : "");
+        if (limit_is_per_node(o, l))
+            (void)printf("  %-*s  %s, per node: each daemon has its own, not in the Redis\n",
+                         (int)width, l->name, limit_shown(text, l->limit));
+        else
+            (void)printf("  %-*s  %s%s%s\n", (int)width, l->name, limit_shown(text, l->limit),
+                         l->store ? ", keys in " : "", l->store ? url_shown(shown, l->store) : "");
     }
 }
 
@@ -138,6 +153,10 @@ static void json_limits(struct weir__json *j, const struct serve_options *o)
         json_pair(j, "limit", limit_shown(text, l->limit));
         if (l->store)
             json_pair(j, "store", url_shown(shown, l->store));
+        if (limit_is_per_node(o, l)) {
+            weir__json_key(j, "per_node");
+            weir__json_bool(j, true);
+        }
         json_pair(j, "at", l->from);
         weir__json_close(j, '}');
     }

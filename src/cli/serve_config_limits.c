@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/serve_config_parts.h"
+#include "engine/embed.h"
 #include "server/limits/limits.h"
 #include "server/stores.h"
 
@@ -178,7 +179,7 @@ static char *limit_text(struct serve_reading *r, const struct config_limit *l,
         return NULL;
     }
     if (store_word(text, url, &why) == 0 && weir_limit_parse(&limit, text, &why) == 0 &&
-        limit_is_takeable(&limit, &why))
+        limit_give_leases(&limit, &why))
         return text;
     config_blame(r->config, l->limit.at, why.column, "%s", serve_sentence(&why));
     return NULL;
@@ -217,6 +218,18 @@ static bool limit_store(struct serve_reading *r, const struct config_limit *l, c
     return *url != NULL;
 }
 
+bool serve_limit_is_per_node(const struct serve_options *o, const char *text, const char *url,
+                             bool *per_node, struct weir_diag *why)
+{
+    const char *store = url ? url : o->store;
+    struct weir_limit limit;
+
+    *per_node = false;
+    if (!store || !weir__url_is_remote(store) || weir_limit_parse(&limit, text, NULL) != 0)
+        return true;
+    return limit_can_be_remote(&limit, per_node, why);
+}
+
 /* The command line wins. */
 static bool limit_is_given(const struct serve_reading *r, size_t flags, const char *name)
 {
@@ -226,13 +239,26 @@ static bool limit_is_given(const struct serve_reading *r, size_t flags, const ch
     return false;
 }
 
+/* False: a limit that no Redis has, and that is not for each node alone either. */
+static bool limit_fits_store(struct serve_reading *r, const struct config_limit *l,
+                             const char *text, const char *url)
+{
+    struct weir_diag why = {.text = ""};
+    bool per_node;
+
+    if (serve_limit_is_per_node(r->options, text, url, &per_node, &why))
+        return true;
+    config_blame(r->config, l->limit.at, 0, "%s", why.text);
+    return false;
+}
+
 static void limit_add(struct serve_reading *r, const struct config_limit *l, char *text,
                       const char *url, bool given)
 {
     struct serve_options *o = r->options;
     char place[CONFIG_PLACE], *from;
 
-    if (given)
+    if (given || !limit_fits_store(r, l, text, url))
         return;
     if (o->limits == SERVE_LIMITS_MAX) {
         if (!r->too_many)

@@ -10,6 +10,7 @@
 struct rules_limit {
     const char *name;
     uint32_t index;
+    bool guards; /* it is entered, and no rule can take from it */
 };
 
 struct rules_reading {
@@ -52,7 +53,8 @@ static uint32_t store_number(const struct serve_options *o, const char *url)
 }
 
 /* How many terms the limit has, and where its keys are. */
-static struct rules_weight limit_weight(const struct serve_options *o, const struct serve_limit *l)
+static struct rules_weight limit_weight(const struct serve_options *o, const struct serve_limit *l,
+                                        bool *guards)
 {
     struct weir_limit limit;
     struct weir_diag why;
@@ -60,8 +62,10 @@ static struct rules_weight limit_weight(const struct serve_options *o, const str
     struct rules_weight w = {1, 0};
 
     (void)snprintf(text, sizeof text, "%s", l->limit);
-    if (store_word(text, url, &why) == 0 && weir_limit_parse(&limit, text, &why) == 0)
+    if (store_word(text, url, &why) == 0 && weir_limit_parse(&limit, text, &why) == 0) {
         w.terms = (uint32_t)limit.n;
+        *guards = limit_has_guard(&limit);
+    }
     w.store = store_number(o, l->store ? l->store : url);
     return w;
 }
@@ -76,8 +80,8 @@ static bool limits_gather(struct rules_reading *g)
     if (!g->limit || !g->weight)
         return false;
     for (size_t i = 0; i < o->limits; i++) {
-        g->limit[i] = (struct rules_limit){o->limit[i].name, (uint32_t)i};
-        g->weight[i] = limit_weight(o, &o->limit[i]);
+        g->limit[i] = (struct rules_limit){o->limit[i].name, (uint32_t)i, false};
+        g->weight[i] = limit_weight(o, &o->limit[i], &g->limit[i].guards);
     }
     qsort(g->limit, g->limits, sizeof g->limit[0], limit_order);
     return true;
@@ -156,7 +160,7 @@ static void rule_condition(struct rules_reading *g, const struct config_conditio
 
 static void rule_apply(struct rules_reading *g, const struct config_apply *a)
 {
-    const struct rules_limit wanted = {a->limit.text, 0},
+    const struct rules_limit wanted = {a->limit.text, 0, false},
                              *found = bsearch(&wanted, g->limit, g->limits, sizeof g->limit[0],
                                               limit_order);
     struct rules_why why = {0};
@@ -173,6 +177,10 @@ static void rule_apply(struct rules_reading *g, const struct config_apply *a)
     }
     if (!found)
         limit_blame(g, &a->limit);
+    else if (found->guards)
+        config_blame(g->r->config, a->limit.at, 0,
+                     "the limit '%s' has a guard, which is entered and exited: a rule takes",
+                     a->limit.text);
     if (!rules_apply(g->rules, weir__slice_of(a->limit.text), weir__slice_of(a->key.text), cost,
                      found ? found->index : 0, &why))
         rules_blame(g, a->key.at, &why);

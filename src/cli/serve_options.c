@@ -261,8 +261,9 @@ static const struct option OPTIONS[] = {
      .help = "group of Unix sockets, such as that of a proxy's user (www-data)"},
     {"--limit", "NAME='LIMIT'", OPTION_OTHER, .set = serve_add_limit, .times = SERVE_LIMITS_MAX,
      .expected = "NAME='LIMIT', as in api='token-bucket 10/s burst=20'",
-     .help = "limit that requests call NAME; with store=URL in it, its keys are in that store; the "
-             "daemon has rates only: guards are entered and left, which needs the library"},
+     .help =
+         "limit that requests call NAME; with store=URL in it, its keys are in that store; a limit "
+         "with guards is entered and exited (WEIR.ENTER, /v1/enter)"},
     {"--store", "URL", OPTION_TEXT, AT(store), .times = 1,
      .expected = "memory:, file:/path, redis://host:port or redis+unix:/path",
      .by_default = "WEIR_STORE of the environment, or memory:", .completes = COMPLETE_STORE,
@@ -303,19 +304,22 @@ static const struct option OPTIONS[] = {
      .expected = "1 to 10000000 replies", .by_default = "10000",
      .help = "most delayed (WAIT or wait=) replies of all connections together; replies that wait "
              "for a Redis do not count"},
+    {"--max-tickets", "N", OPTION_COUNT, AT(max_tickets), .least = 1, .most = 10000000,
+     .expected = "1 to 10000000 tickets", .by_default = "65536",
+     .help = "most open tickets (WEIR.ENTER) of all clients together"},
     {"--connection-part", "1/N", OPTION_PART, AT(connection_part), .least = 1, .most = 1000000,
      .expected = "1/N, as in 1/16, or 1 for all of it", .by_default = "1/16", .completes = "1/16 1",
-     .help = "part of --max-buffered and of --max-delayed that one connection may use"},
+     .help = "part of --max-buffered, --max-delayed and --max-tickets that one connection may use"},
     {"--peer-part", "1/N", OPTION_PART, AT(peer_part), .least = 1, .most = 1000000,
      .expected = "1/N, as in 1/4, or 1 for all of it", .completes = "1/4 1",
      .by_default = "1/4; on the loopback and on Unix sockets 1",
-     .help =
-         "part of --max-buffered, --max-delayed and --max-connections that all connections from "
-         "one address may use; when given, it also holds on the loopback and on Unix sockets"},
+     .help = "part of --max-buffered, --max-delayed, --max-tickets and --max-connections that all "
+             "connections from one address may use; when given, it also holds on the loopback and "
+             "on Unix sockets"},
     {"--token-part", "1/N", OPTION_PART, AT(token_part), .least = 1, .most = 1000000,
      .expected = "1/N, as in 1/4, or 1 for all of it", .completes = "1/4 1", .by_default = "1/4",
-     .help = "part of --max-buffered, --max-delayed and --max-connections that all connections "
-             "with tokens of one name may use"},
+     .help = "part of --max-buffered, --max-delayed, --max-tickets and --max-connections that all "
+             "connections with tokens of one name may use"},
     {"--max-memory", "BYTES", OPTION_BYTES, AT(max_memory), .least = 24 << 20,
      .most = INT64_C(1) << 50, .expected = "24MiB or more", .by_default = "no limit",
      .help = "memory for all stores and connections; a quarter of it, 256MiB at most, is for the "

@@ -92,6 +92,18 @@ struct weir__receipt {
 int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, struct weir__now now,
                     struct weir_verdict *v);
 
+/* How a call ended. */
+struct weir__ending {
+    enum weir_outcome how;
+    bool lapsed; /* its caller was not heard of in time: each guard is told what that means to it */
+    bool timed;  /* the caller says how long it took, ... */
+    int64_t took_ns; /* ... which counts up to the time since the entry */
+};
+
+/* weir_exit with all that is known of the call. */
+int weir__exit(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
+               struct weir__now at);
+
 /* Views of all terms of the request's limit, by their index. Not of a remote store: WEIR_EINVAL. */
 int weir__peek_terms(struct weir *w, const struct weir_request *rq, struct weir__now now,
                      struct weir__term_view view[WEIR_TERMS_MAX]);

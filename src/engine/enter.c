@@ -169,10 +169,18 @@ static int exit_key(struct weir *w, struct weir__target *to, struct weir__owner 
     return recorded ? 0 : WEIR__STALE;
 }
 
+/* What a guard is told of a call of which nothing was heard within its lease. To a guard that
+ * judges what is called, the call has failed. `system` measures how long calls of this process
+ * take, and a caller that vanished says nothing of that. */
+static enum weir_outcome exit_lapsed(enum weir_algorithm algorithm)
+{
+    return algorithm == WEIR_SYSTEM ? WEIR_IGNORE : WEIR_DROP;
+}
+
 /* Exits the i-th term of a ticket, if its key is still the same. The key keeps its place even if it
  * has fully recovered, because it will soon be used again. The caller is inside an RCU section. */
 static int exit_term(struct weir *w, struct weir__owner *owner, const struct weir_ticket *t, int i,
-                     struct weir__leaving *l)
+                     const struct weir__ending *e, struct weir__leaving *l)
 {
     struct weir__target to = {.policy = t->term[i].policy};
     const uint32_t index = t->term[i].index;
@@ -192,6 +200,7 @@ static int exit_term(struct weir *w, struct weir__owner *owner, const struct wei
                               index, &own);
     to.term = weir__term_of(to.revision, by, index);
     l->cost = t->term[i].cost;
+    l->how = e->lapsed ? exit_lapsed(to.term->meter.term.algorithm) : e->how;
     weir__target_prefetch(&to, t->term[i].fingerprint);
     weir__target_probe(&to);
     return exit_key(w, &to, owner, t->term[i].epoch, l);
@@ -223,7 +232,8 @@ static void exit_wake_next(struct weir *w, const struct weir_policy *p, uint64_t
         weir__wait_wake_policy(w, p);
 }
 
-static int exit_terms(struct weir *w, struct weir_ticket *t, struct weir__leaving *l)
+static int exit_terms(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
+                      struct weir__leaving *l)
 {
     struct weir__owner *owner = weir__store_owner(w->store);
 
@@ -235,7 +245,7 @@ static int exit_terms(struct weir *w, struct weir_ticket *t, struct weir__leavin
 
         do {
             weir__rcu_enter();
-            error = exit_term(w, owner, t, i, l);
+            error = exit_term(w, owner, t, i, e, l);
             weir__rcu_exit();
             if (error == WEIR__STALE)
                 error = weir__policy_refresh(t->term[i].policy) ?: WEIR__STALE;
@@ -260,15 +270,23 @@ static int exit_remote(struct weir *w, struct weir_ticket *t, enum weir_outcome 
     return error;
 }
 
+int weir__exit(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
+               struct weir__now at)
+{
+    struct weir__leaving l = {.entered_ns = t->entered_ns, .now_ns = at.now_ns};
+
+    if (!weir__now_fits(at.now_ns) || e->how < WEIR_SUCCESS || e->how > WEIR_IGNORE || t->n < 0 ||
+        t->n > WEIR_TERMS_MAX)
+        return WEIR_EINVAL;
+    if (e->timed)
+        l.idle_ns = weir__max(0, at.now_ns - t->entered_ns - weir__max(0, e->took_ns));
+    return w->remote ? exit_remote(w, t, e->how, at) : exit_terms(w, t, e, &l);
+}
+
 static int exit_ticket(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
                        struct weir__now at)
 {
-    struct weir__leaving l = {.entered_ns = t->entered_ns, .now_ns = at.now_ns, .how = how};
-
-    if (!weir__now_fits(at.now_ns) || how < WEIR_SUCCESS || how > WEIR_IGNORE || t->n < 0 ||
-        t->n > WEIR_TERMS_MAX)
-        return WEIR_EINVAL;
-    return w->remote ? exit_remote(w, t, how, at) : exit_terms(w, t, &l);
+    return weir__exit(w, t, &(struct weir__ending){.how = how}, at);
 }
 
 int weir_exit_at(struct weir *w, struct weir_ticket *t, enum weir_outcome how, int64_t now_ns)

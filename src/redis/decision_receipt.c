@@ -99,8 +99,8 @@ void weir__decision_issue_receipts(struct weir__decision *a, int refused)
 
     if (receipt->reservation)
         issue_reservation(a, receipt->reservation);
-    if (receipt->ticket) {
+    if (receipt->ticket || a->verb == WEIR__PEEK) /* a peek of a caller that waits for others */
         note_wait_list(a, refused, receipt);
+    if (receipt->ticket)
         issue_ticket(a, receipt->ticket);
-    }
 }

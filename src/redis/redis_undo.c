@@ -111,8 +111,14 @@ static void undo_finish(struct weir__undo *u)
 {
     if (u->resets && !u->error) /* a failed reset has changed nothing here either */
         weir__local_reset(u->redis->local, weir__redis_policy(u->rq.policy)->local, &u->rq, u->at);
-    if (u->withdraws || u->rq.policy)
+    if (u->withdraws || u->exits || u->rq.policy)
         undo_wake_waiters(u);
+    if (u->exits && u->error && u->receipt) {
+        u->exits->term[0].fingerprint = weir__receipts_keep(u->redis->receipts, u->receipt);
+        u->receipt = NULL;
+    } else if (u->exits) {
+        u->exits->n = 0;
+    }
     free(u->receipt);
     u->receipt = NULL;
     u->done(u);
@@ -179,6 +185,7 @@ static void undo_begin(struct weir__undo *u, struct weir__redis *r, struct weir_
     u->rq = (struct weir_request){0};
     u->resets = u->withdraws = false;
     u->receipt = NULL;
+    u->exits = NULL;
     u->n = u->left = 0;
 }
 
@@ -467,22 +474,54 @@ void weir__undo_cancel(struct weir *w, struct weir__pipeline *pipeline, struct w
 
 /* ---- Exits ----------------------------------------------------------------------------------- */
 
+/* Adds the commands that release the permits of the receipt. 0 or WEIR_ENOMEM. */
+static int undo_add_exit(struct weir__undo *u)
+{
+    const struct undo_kind kind = {WEIR__PLAN_REFUND, 0, weir__slice_of(u->receipt->name), false};
+    int error = 0;
+
+    for (int i = 0; i < u->receipt->n && !error; i++)
+        if (u->receipt->part[i].cost > 0)
+            error = undo_add_part(u, i, &kind, has_permits);
+    if (error)
+        undo_drop_commands(u, error);
+    return error;
+}
+
 static int exit_receipt(struct weir__redis *r, struct weir__redis_receipt *k, struct weir__now at)
 {
-    const struct undo_kind kind = {WEIR__PLAN_REFUND, 0, weir__slice_of(k->name), false};
     struct weir__undo u = {.done = NULL};
-    int error = 0;
+    int error;
 
     undo_begin(&u, r, weir__redis_pipeline(r), at);
     u.receipt = k;
-    for (int i = 0; i < k->n && !error; i++)
-        if (k->part[i].cost > 0)
-            error = undo_add_part(&u, i, &kind, has_permits);
-    if (error) {
-        undo_drop_commands(&u, error);
-        return error;
-    }
-    return undo_run(&u);
+    error = undo_add_exit(&u);
+    return error ? error : undo_run(&u);
+}
+
+/* True if there is something to send. Redis may have granted a ticket of this node alone without a
+ * reply; if not, no such ticket exists there. */
+static bool undo_prepare_exit(struct weir__undo *u, enum weir_outcome how)
+{
+    struct weir__redis_receipt *k = u->receipt;
+    const bool down = weir__health_is_down(&u->redis->health);
+
+    if (k && k->local)
+        u->error = weir__local_exit(u->redis->local, &k->ticket, how, u->at);
+    else if (k && down)
+        u->error = WEIR_EDOWN;
+    return k && !u->error && !down && undo_add_exit(u) == 0;
+}
+
+void weir__undo_exit(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
+                     struct weir_ticket *t, enum weir_outcome how, struct weir__now at)
+{
+    undo_begin(u, weir__redis_of(w->remote), pipeline, at);
+    u->exits = t;
+    if (t->n > 0)
+        u->receipt = weir__receipts_remove(u->redis->receipts, t->term[0].fingerprint);
+    if (!undo_prepare_exit(u, how) || !undo_send(u))
+        undo_finish(u);
 }
 
 int weir__redis_exit(struct weir__remote *f, struct weir_ticket *t, enum weir_outcome how,

@@ -35,7 +35,8 @@ struct weir__undo {
     bool resets;
     struct weir__redis_receipt *receipt; /* of a cancel or exit; else NULL */
     bool withdraws;
-    int n, left; /* commands, and those without a reply */
+    struct weir_ticket *exits; /* of an exit; else NULL */
+    int n, left;               /* commands, and those without a reply */
     struct undo_command *command[2 * WEIR_TERMS_MAX];
 };
 
@@ -48,5 +49,8 @@ void weir__undo_reset(struct weir *w, struct weir__pipeline *pipeline, struct we
  * know no cancel are refunded (weir__reservation_withdraw), and the next waiter is woken. */
 void weir__undo_cancel(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
                        struct weir_reservation *r, bool withdraw, struct weir__now at);
+/* The ticket must last until it is done: after an error it can be exited again. */
+void weir__undo_exit(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
+                     struct weir_ticket *t, enum weir_outcome how, struct weir__now at);
 
 #endif

@@ -222,6 +222,7 @@ static int batch_run_verb(struct limit_op *op, struct weir_request *rq, struct w
         rq->cost = 0;
         return error ? error : weir_peek(w, rq, v);
     case OP_RESET: return weir_reset(w, rq);
+    case OP_ENTER: break; /* has a way of its own */
     }
     return WEIR_EINVAL;
 }

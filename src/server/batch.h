@@ -17,6 +17,7 @@ enum op_verb {
     OP_TAKE,
     OP_PEEK,
     OP_CHARGE,
+    OP_ENTER, /* by ticket_enter */
     OP_REFUND,
     OP_REFUND_AND_PEEK, /* the verdict describes the key as it is after the refund */
     OP_RESET
@@ -45,8 +46,11 @@ struct limit_op {
     bool delayed;        /* the reply is delayed until the caller may act (WAIT) */
     int64_t poll_ns;     /* but no longer than this (POLL); 0: as long as it takes */
     op_reply *reply;
-    uint32_t shape; /* the front's own: which dialect, which flags */
-    int64_t back;   /* for the reply function: what a refund or a cancel has returned */
+    uint32_t shape;            /* the front's own: which dialect, which flags */
+    union {                    /* for the reply function: */
+        int64_t back;          /* what a refund or a cancel has returned */
+        struct ticket *ticket; /* of an entry; NULL: it was refused */
+    };
     /* of a reservation (AS); or the rules of a check (check.h); or {NULL, 0}. Borrowed and copied
      * like the key */
     struct weir__slice name;

@@ -173,7 +173,7 @@ static bool conn_is_unfinished(const struct conn *c)
 
 bool conn_is_idle(const struct conn *c)
 {
-    return conn_is_unfinished(c) || (c->delayed_n == 0 && c->awaited_n == 0);
+    return conn_is_unfinished(c) || (c->delayed_n == 0 && c->awaited_n == 0 && c->tied == 0);
 }
 
 /* ---- Kept input ------------------------------------------------------------------------------ */

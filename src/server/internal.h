@@ -10,6 +10,7 @@
 #include "server/access/access.h"
 #include "server/clients.h"
 #include "server/conn.h"
+#include "server/due_heap.h"
 #include "server/log.h"
 #include "server/memory.h"
 #include "server/metrics/latency.h"
@@ -33,6 +34,8 @@
 
 struct delayed_reply;
 struct awaited_reply;
+struct ticket;
+struct ticket_table;
 
 struct segment {
     struct segment *next;
@@ -94,12 +97,16 @@ struct conn {
     struct asked_reservation *asked; /* those that a remote store has not answered yet */
     unsigned delayed_n, names;       /* names: of both */
     unsigned delayed_counted;        /* by memory_admit_delayed */
-    bool postponed;                  /* the next command waits for an answer */
-    bool stalled;                    /* it is not read until remote_stalled is over */
-    struct awaited_reply *awaited;   /* replies that come later, other than delayed ones */
-    unsigned awaited_n;              /* how many */
-    unsigned asking_n;               /* delayed replies with a question under way */
-    bool in_steps;                   /* one of them is worked out in steps */
+    /* Tickets that it has entered, and how many; under the lock of the worker's tickets. */
+    struct ticket *tickets;
+    _Atomic unsigned tickets_n;
+    _Atomic unsigned tied;         /* those that end with it (CONN) */
+    bool postponed;                /* the next command waits for an answer */
+    bool stalled;                  /* it is not read until remote_stalled is over */
+    struct awaited_reply *awaited; /* replies that come later, other than delayed ones */
+    unsigned awaited_n;            /* how many */
+    unsigned asking_n;             /* delayed replies with a question under way */
+    bool in_steps;                 /* one of them is worked out in steps */
     struct conn *next_push;
     bool to_push;
 
@@ -128,7 +135,7 @@ void conn_close(struct conn *c);
  * wrote replies. */
 void conn_push(struct conn *c);
 /* True if it may be closed once --idle has passed: the daemon waits for the client, not the client
- * for the daemon. */
+ * for the daemon, and no ticket is tied to it. */
 bool conn_is_idle(const struct conn *c);
 /* Closes it if it has lingered long enough. */
 void conn_tick(struct conn *c, int64_t now_ms);
@@ -179,7 +186,7 @@ struct worker {
     uv_async_t wake;
     uv_prepare_t before_sleep;
     uv_idle_t busy; /* runs while there are steps to do */
-    uv_timer_t tick, due;
+    uv_timer_t tick, due, lapse;
     bool draining;
 
     /* the time of this wake-up by each store's clock, ... */
@@ -203,11 +210,11 @@ struct worker {
     struct literals *literals;
     struct weir_diag why; /* the last error about a limit */
 
-    struct delayed_reply **heap; /* delayed replies by due time */
-    size_t heap_n, heap_cap;
-    pthread_mutex_t ready_lock;  /* taken under the lock of a wait list */
-    struct delayed_reply *ready; /* waiters that were woken; under ready_lock */
-    struct conn *to_push;        /* connections with new replies, to be pushed */
+    struct due_heap heap;         /* delayed replies by due time */
+    struct ticket_table *tickets; /* that its connections have entered */
+    pthread_mutex_t ready_lock;   /* taken under the lock of a wait list */
+    struct delayed_reply *ready;  /* waiters that were woken; under ready_lock */
+    struct conn *to_push;         /* connections with new replies, to be pushed */
     struct deferred *due_deferred;
     struct remote_stores *remote;
     _Atomic unsigned
@@ -273,13 +280,15 @@ struct remote_question {
     struct remote_request *request; /* while it is under way */
     int error;                      /* or 0 and the verdict */
     struct weir_verdict verdict;
+    bool full; /* of an entry or a peek at one: see weir__receipt */
+    struct weir__wait_options queue;
 };
 
-/* Asks to take, and records the grant in *reservation; without one it asks for a peek. True: the
- * answer is there. False: `answered` is called when it comes; reservation and question must last
- * until then. */
+/* Asks to take, or to enter, and records the grant in one of the two; without both it asks for a
+ * peek. True: the answer is there. False: `answered` is called when it comes; reservation, ticket
+ * and question must last until then. */
 bool remote_ask(struct worker *w, const struct limit_op *op, struct weir_reservation *reservation,
-                struct remote_question *q);
+                struct weir_ticket *entered, struct remote_question *q);
 /* Takes back a question that waits for room. False: it waits no more, and the answer comes. */
 bool remote_unask(struct remote_question *q);
 
@@ -295,6 +304,8 @@ void remote_before_sleep(struct worker *w);
 
 /* Takes for an operation that may wait or has a name: reserved, answered or delayed. */
 void delayed_take(struct conn *c, const struct limit_op *op);
+/* Enters for an operation whose ticket has room, and which waits or is in a remote store. */
+void delayed_enter(struct conn *c, struct limit_op *op);
 /* Serves the delayed replies of this worker that are due or were woken. */
 void delayed_run(struct worker *w);
 /* Outside of names_enter. The connection closes: gives back what it waits for and what it named. */
@@ -310,6 +321,37 @@ struct warned *warned_open(const uint64_t secret[2]);
 void warned_close(struct warned *w);
 /* Counts a verdict that says so, and logs its key, if it is the first of its period. */
 void warned_note(struct worker *w, const struct limit_op *op);
+
+/* ---- Tickets (tickets/) ---------------------------------------------------------------------- */
+
+struct ticket_table *tickets_open(struct server *s, int worker); /* NULL: no memory */
+/* After all workers have ended: what has no lease of its own in the store is exited. */
+void tickets_close(struct worker *w);
+/* Ends the tickets of this worker whose lease is over. Outside of names_enter. */
+void tickets_run(struct worker *w);
+/* The connection ends: so do the tickets that are tied to it. Outside of names_enter. */
+void tickets_leave(struct conn *c);
+/* Before the loop sleeps. */
+void tickets_set_timer(struct worker *w);
+/* An entry that waited is decided: its ticket is open, or dropped. `entered` is what was entered.
+ * Returns the error to reply with; op->ticket is NULL if there is none. */
+int ticket_settle(struct worker *w, struct limit_op *op, int error, struct weir_ticket *entered,
+                  const struct weir_verdict *v);
+/* No more replies can be delayed: enters now or not at all. */
+void ticket_enter_full(struct conn *c, struct limit_op *op);
+/* An entry whose client has left before it was decided. */
+void ticket_drop(struct worker *w, struct ticket *t);
+/* The exit of the ticket has an answer of its remote store. */
+void ticket_exit_answered(struct worker *w, struct ticket *t, const struct weir_ticket *left,
+                          int error);
+/* Exits what a client that has left had entered. */
+void remote_leave(struct worker *w, const struct limit *limit, const struct weir_ticket *entered);
+/* Exits the ticket in its remote store; the reply function gets the result. Without a connection
+ * no client waits for it. */
+void remote_exit(struct worker *w, struct conn *c, const struct limit_op *op,
+                 const struct weir_ticket *entered, enum weir_outcome how);
+/* Whether the store ends an entry to this term by itself. */
+bool ticket_term_expires(const struct weir_term *t);
 
 /* ---- Names (limits/) ------------------------------------------------------------------------- */
 
@@ -421,6 +463,8 @@ struct server {
     int threads;
     _Atomic uint64_t open_connections, delayed, handshakes, next_id;
     _Atomic int64_t tls_logged_ms; /* when a failed handshake was last logged; 0: never */
+    _Atomic uint64_t tickets;      /* admitted ones: open, or of a caller that waits ... */
+    _Atomic uint64_t open_tickets; /* ... and the open ones */
     struct memory memory;
     struct peers *peers;
     struct warned *warned;

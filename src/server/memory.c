@@ -29,12 +29,17 @@ static struct part memory_parts(const struct part *all, const struct serve_optio
     return (struct part){.bytes = at_least(memory_part(all->bytes, of), one, all->bytes),
                          .delayed = memory_part(all->delayed, of),
                          .connections = memory_part(all->connections, of),
-                         .handshakes = memory_part(all->handshakes, of)};
+                         .handshakes = memory_part(all->handshakes, of),
+                         .tickets = memory_part(all->tickets, of)};
 }
 
 void memory_init(struct memory *m, const struct serve_options *o)
 {
-    m->all = (struct part){o->max_buffered, o->max_delayed, o->max_connections, TLS_HANDSHAKES};
+    m->all = (struct part){.bytes = o->max_buffered,
+                           .delayed = o->max_delayed,
+                           .connections = o->max_connections,
+                           .handshakes = TLS_HANDSHAKES,
+                           .tickets = o->max_tickets};
     m->connection = memory_parts(&m->all, o, o->connection_part ? o->connection_part : 16);
     m->peer = memory_parts(&m->all, o, o->peer_part ? o->peer_part : 4);
     m->local = memory_parts(&m->all, o, o->peer_part ? o->peer_part : 1);
@@ -199,6 +204,54 @@ void memory_release_delayed(struct conn *c)
     if (c->tenant)
         atomic_fetch_sub(&c->tenant->delayed, 1);
     atomic_fetch_sub(&c->worker->server->delayed, 1);
+}
+
+static void memory_charge_ticket(struct server *s, const struct ticket_holders *h)
+{
+    memory_grow(&s->memory, MEMORY_TICKETS, h->bytes);
+    memory_count_up(&h->from->kept, h->bytes);
+    if (h->tenant)
+        memory_count_up(&h->tenant->kept, h->bytes);
+    memory_count_up(&s->memory.kept, h->bytes);
+}
+
+bool memory_admit_ticket(struct conn *c, uint64_t open, size_t bytes, struct ticket_holders *h)
+{
+    struct server *s = c->worker->server;
+
+    *h = (struct ticket_holders){c->from, c->tenant, bytes};
+    if (open >= s->memory.connection.tickets || !memory_fits(c, bytes) ||
+        !memory_take_one(&s->tickets, s->memory.all.tickets))
+        return false;
+    if (!memory_take_one(&h->from->tickets, memory_peer_part(s, h->from)->tickets)) {
+        atomic_fetch_sub(&s->tickets, 1);
+        return false;
+    }
+    if (h->tenant && !memory_take_one(&h->tenant->tickets, s->memory.tenant.tickets)) {
+        atomic_fetch_sub(&h->from->tickets, 1);
+        atomic_fetch_sub(&s->tickets, 1);
+        return false;
+    }
+    peer_retain(s->peers, h->from);
+    if (h->tenant)
+        peer_retain(s->access->tenants, h->tenant);
+    memory_charge_ticket(s, h);
+    return true;
+}
+
+void memory_release_ticket(struct server *s, const struct ticket_holders *h)
+{
+    memory_shrink(&s->memory, MEMORY_TICKETS, h->bytes);
+    memory_count_down(&s->memory.kept, h->bytes);
+    memory_count_down(&h->from->kept, h->bytes);
+    atomic_fetch_sub(&h->from->tickets, 1);
+    peer_leave(s->peers, h->from);
+    if (h->tenant) {
+        memory_count_down(&h->tenant->kept, h->bytes);
+        atomic_fetch_sub(&h->tenant->tickets, 1);
+        peer_leave(s->access->tenants, h->tenant);
+    }
+    atomic_fetch_sub(&s->tickets, 1);
 }
 
 void memory_move(struct conn *c, struct peer *tenant)

@@ -7,7 +7,8 @@
  * Everything that a client can make the daemon keep is counted twice: by its kind, for INFO; and as
  * kept by the connection, by the address it comes from (its peer), and by all together. All
  * together may keep --max-buffered, a peer and a connection their parts of that; delayed replies
- * are bounded in the same way (--max-delayed).
+ * are bounded in the same way (--max-delayed), and so are tickets (--max-tickets). A ticket may
+ * outlive its connection: its bytes are kept by the peer, and not by the connection.
  *
  * Invariants:
  *   (1) What a connection keeps is the sum of what was added in its name and not yet removed; what
@@ -39,6 +40,7 @@ struct sockaddr_storage;
     X(OUTPUT, output)             /* replies that have not left */                    \
     X(DELAYED, delayed)           /* delayed replies, with their keys           */    \
     X(RESERVATIONS, reservations) /* named ones */                                    \
+    X(TICKETS, tickets)           /* open ones, and those of callers that wait */     \
     X(BATCHES, batches)           /* arrays of takes, and their verdicts        */    \
     X(MULTI, multi)               /* commands between MULTI and EXEC            */    \
     X(REMOTE, remote)             /* takes of a Redis under way, with their keys */   \
@@ -55,9 +57,9 @@ enum memory_kind {
         MEMORY_KIND_COUNT
 };
 
-/* What may be kept: bytes, delayed replies, connections, handshakes of TLS under way. */
+/* What may be kept: bytes, delayed replies, connections, handshakes of TLS under way, tickets. */
 struct part {
-    uint64_t bytes, delayed, connections, handshakes;
+    uint64_t bytes, delayed, connections, handshakes, tickets;
 };
 
 struct memory {
@@ -98,6 +100,18 @@ bool memory_is_over(const struct conn *c);
  * as they may. */
 bool memory_admit_delayed(struct conn *c);
 void memory_release_delayed(struct conn *c);
+
+/* Who keeps a ticket. */
+struct ticket_holders {
+    struct peer *from, *tenant; /* the tenant may be NULL */
+    size_t bytes;
+};
+/* Admits one more ticket of this connection, which has `open` already; false: the connection, its
+ * peer or tenant, or all together have as many as they may. */
+bool memory_admit_ticket(struct conn *c, uint64_t open, size_t bytes, struct ticket_holders *h);
+/* By any thread. */
+void memory_release_ticket(struct server *s, const struct ticket_holders *h);
+
 /* Counts the connection, and what it keeps, as those of this tenant and no other (NULL: of none).
  * The new tenant has one more user already, and memory_admits counted the connection. */
 void memory_move(struct conn *c, struct peer *tenant);
@@ -138,7 +152,7 @@ struct peer {
     bool local;                /* the loopback or a Unix socket: many clients may be behind it */
     bool tenant;               /* not an address: the name of a token */
     unsigned users;            /* under the peers' lock */
-    _Atomic uint64_t kept, delayed, connections, handshakes;
+    _Atomic uint64_t kept, delayed, connections, handshakes, tickets;
 };
 
 struct peers *peers_open(const uint64_t secret[2]);
@@ -147,6 +161,8 @@ void peers_close(struct peers *p); /* NULL is ignored */
 struct peer *peer_enter(struct peers *p, const struct sockaddr_storage *a);
 /* The same for the name of a token, by 16 bytes of its hash. */
 struct peer *peer_enter_tenant(struct peers *p, const unsigned char id[16]);
+/* One more user of a peer that has some. */
+void peer_retain(struct peers *p, struct peer *peer);
 void peer_leave(struct peers *p, struct peer *peer);
 
 /* ---- The allocator (allocator_glibc.c, ..._other.c) ------------------------------------------ */

@@ -1,8 +1,8 @@
 /* The addresses that clients come from; and the names of their tokens, in a table of their own.
  *
- * A peer exists while it has connections, or batches under way: so there are never more peers than
- * connections, and about one batch for each worker. An IPv6 client has a network of at least 2^64
- * addresses, so the peer is the network. All Unix sockets are one peer.
+ * A peer exists while it has connections, batches under way, or tickets: so there are never more
+ * peers than connections and tickets, and about one batch for each worker. An IPv6 client has a
+ * network of at least 2^64 addresses, so the peer is the network. All Unix sockets are one peer.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -121,6 +121,13 @@ struct peer *peer_enter_tenant(struct peers *p, const unsigned char id[16])
 
     memcpy(like.address, id, sizeof like.address);
     return peer_enter_like(p, like);
+}
+
+void peer_retain(struct peers *p, struct peer *peer)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    peer->users++;
+    (void)pthread_mutex_unlock(&p->lock);
 }
 
 void peer_leave(struct peers *p, struct peer *peer)

@@ -42,6 +42,8 @@ static struct serve_options server_fill_options(const struct serve_options *o)
         f.max_buffered = 256 << 20;
     if (f.max_delayed == 0)
         f.max_delayed = 10000;
+    if (f.max_tickets == 0)
+        f.max_tickets = 65536;
     if (f.max_wait_ns == 0)
         f.max_wait_ns = 3600 * WEIR__NS_PER_S;
     if (f.idle_ns == 0)
@@ -97,7 +99,7 @@ enum { CANNOT_START = 1, USAGE_ERROR = 2 }; /* exit statuses */
  * named a different one, of as many as there may be. 0: the store's own default. */
 static uint64_t memory_of_a_store(const struct serve_options *o)
 {
-    uint64_t stores = 1;
+    uint64_t stores = o->store && weir__url_is_remote(o->store) ? 2 : 1; /* with that of the node */
 
     for (size_t i = 0; i < o->limits; i++)
         stores += strstr(o->limit[i].limit, "store=redis") != NULL;
@@ -306,6 +308,8 @@ static int server_open_stores(struct server *s)
                            s->options.store ? s->options.store : "memory:", &status))
         return status;
     s->engine = s->stores.store[0].engine;
+    if (s->stores.store[0].remote && !server_open_store(s, &o, "", STORE_OF_NODE, &status))
+        return status;
     s->tallies = tallies_open(s->threads, &s->memory);
     if (s->tallies)
         s->names = names_open(&s->stores, s->log, s->tallies, server_names(&s->options));
@@ -386,6 +390,11 @@ struct clients *server_clients(struct server *s)
 uint64_t server_newest_id(struct server *s)
 {
     return atomic_load(&s->next_id);
+}
+
+uint64_t server_tickets(struct server *s)
+{
+    return atomic_load(&s->open_tickets);
 }
 
 uint64_t server_delayed(struct server *s)
@@ -554,6 +563,8 @@ static void stop_workers(struct server *s)
         (void)pthread_join(s->workers[i].thread, NULL);
     for (int i = 0; i < s->threads; i++)
         worker_close(&s->workers[i]);
+    for (int i = 0; i < s->threads; i++)
+        tickets_close(&s->workers[i]);
     free(s->workers);
 }
 

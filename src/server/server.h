@@ -12,6 +12,7 @@
  *     memory.c    what is kept for clients, and the parts they may have (peers.c, allocator_*.c)
  *     stores.c    where keys are kept: the daemon's own store, and those that limits name
  *     delayed/    takes that wait for their turn, without a thread that waits (delayed.h)
+ *     tickets/    callers that have entered guards, until they exit
  *     remote/     requests to remote stores, without a thread that waits (remote_request.h)
  *     limits/     names and texts to policies (limits.h); room.c: the room for keys, for the log
  *     access/     tokens, scopes and roles: who may ask
@@ -161,6 +162,7 @@ struct serve_options {
     size_t max_output;        /* bytes of replies that wait in one connection: 1 MiB */
     size_t max_buffered;      /* bytes of requests and replies that all connections keep: 256 MiB */
     uint64_t max_delayed;     /* delayed replies, in all connections: 10,000 */
+    uint64_t max_tickets;     /* open tickets, of all clients: 65,536 */
     uint64_t max_memory;      /* bytes of all stores and of what is kept for clients; 0: no bound */
     uint64_t connection_part; /* one connection may have 1/N of max_delayed and max_buffered: 16 */
     /* one address may have 1/N of these and of max_connections: 4, on the loopback 1 */
@@ -184,7 +186,7 @@ struct serve_options {
     size_t more_stores;
     const char *config;          /* --config */
     struct serve_source *source; /* the file that these options came from, or NULL */
-    bool core_dumps; /* a crash may leave a core, with secrets in it */
+    bool core_dumps;             /* a crash may leave a core, with secrets in it */
     enum log_level log_level;
     enum log_format log_format;
     enum log_to log_to;
@@ -211,25 +213,29 @@ struct worker;
 struct conn;
 
 /* One worker's counters; only it writes them. */
-#define SERVE_COUNTERS(X)                                                      \
-    X(connections) /* accepted                                   */            \
-    X(refused_connections)                                                     \
-    X(commands) /* RESP commands and HTTP requests               */            \
-    X(takes)                                                                   \
-    X(allowed)                                                                 \
-    X(denied)                                                                  \
-    X(shadow_denied)  /* allowed, but a shadow would have refused */           \
-    X(warned)         /* granted, and warn= was crossed                 */     \
-    X(errors)         /* answered with an error                          */    \
-    X(delayed)        /* replies that were sent later                  */      \
-    X(auth_failures)  /* wrong tokens                                    */    \
-    X(auth_limited)   /* tokens that were not compared: too many wrong ones */ \
-    X(auth_removed)   /* connections closed because their token was removed */ \
-    X(tls_handshakes) /* of TLS, that were completed                    */     \
-    X(tls_resumed)    /* of these, by a session from before              */    \
-    X(tls_failures)   /* handshakes that failed                         */     \
-    X(tls_refused)    /* not begun: too many were under way             */     \
-    X(bytes_in)                                                                \
+#define SERVE_COUNTERS(X)                                                         \
+    X(connections) /* accepted                                   */               \
+    X(refused_connections)                                                        \
+    X(commands) /* RESP commands and HTTP requests               */               \
+    X(takes)                                                                      \
+    X(allowed)                                                                    \
+    X(denied)                                                                     \
+    X(shadow_denied)     /* allowed, but a shadow would have refused */           \
+    X(warned)            /* granted, and warn= was crossed                 */     \
+    X(errors)            /* answered with an error                          */    \
+    X(delayed)           /* replies that were sent later                  */      \
+    X(tickets_entered)   /* tickets issued */                                     \
+    X(tickets_exited)    /* tickets that WEIR.EXIT has ended */                   \
+    X(tickets_lapsed)    /* tickets that ended with their lease */                \
+    X(tickets_abandoned) /* tickets that ended with their connection */           \
+    X(auth_failures)     /* wrong tokens                                    */    \
+    X(auth_limited)      /* tokens that were not compared: too many wrong ones */ \
+    X(auth_removed)      /* connections closed because their token was removed */ \
+    X(tls_handshakes)    /* of TLS, that were completed                    */     \
+    X(tls_resumed)       /* of these, by a session from before              */    \
+    X(tls_failures)      /* handshakes that failed                         */     \
+    X(tls_refused)       /* not begun: too many were under way             */     \
+    X(bytes_in)                                                                   \
     X(bytes_out)
 
 struct counters {
@@ -250,6 +256,7 @@ uint64_t server_open_connections(struct server *s);
 struct clients *server_clients(struct server *s);
 uint64_t server_newest_id(struct server *s); /* of the connections so far */
 uint64_t server_delayed(struct server *s);
+uint64_t server_tickets(struct server *s);     /* open ones */
 uint64_t server_log_dropped(struct server *s); /* lines of the log */
 uint64_t server_awaited(struct server *s);     /* replies that remote stores owe */
 int64_t server_uptime_s(struct server *s);

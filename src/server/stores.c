@@ -20,6 +20,11 @@ struct store *stores_find(struct stores *s, struct weir__slice url)
     return NULL;
 }
 
+struct store *stores_of_node(struct stores *s)
+{
+    return &s->store[s->store[0].remote ? 1 : 0];
+}
+
 /* The URL of a local store is no secret; the engine has checked that of a remote one. */
 static void store_show(struct store *at)
 {

@@ -30,8 +30,12 @@ struct stores {
 
 /* The store of that URL, as it was given or as it is shown; NULL: there is none. */
 struct store *stores_find(struct stores *s, struct weir__slice url);
-/* The same, opened if necessary. `o` has all but the URL. NULL, *error (WEIR_ESTORE: it is not the
- * URL of a store) and *why. */
+/* Where limits are of which each node has its own: the daemon's own store, or memory if that is a
+ * Redis (server.c opens both). */
+#define STORE_OF_NODE "memory:"
+struct store *stores_of_node(struct stores *s);
+/* The store of that URL, opened if necessary. `o` has all but the URL. NULL, *error (WEIR_ESTORE:
+ * it is not the URL of a store) and *why. */
 struct store *stores_open(struct stores *s, const struct weir_options *o, const char *url,
                           int *error, struct weir_diag *why);
 void stores_close(struct stores *s);

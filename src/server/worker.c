@@ -41,6 +41,7 @@ static void worker_before_sleep(uv_prepare_t *h)
 
     remote_before_sleep(w);
     delayed_set_timer(w);
+    tickets_set_timer(w);
     literals_tidy(w->literals);
     out_tidy(w);
     worker_now_expire(w);
@@ -102,6 +103,7 @@ static void worker_woken(uv_async_t *h)
     access_worker_update(w);
     worker_take_inbox(w);
     delayed_run(w);
+    tickets_run(w);
     if (w->server->reload)
         reload_answer(w->server->reload, w);
     if (atomic_load(&w->server->stopping)) {
@@ -165,19 +167,22 @@ int worker_open(struct worker *w, struct server *s, int index)
     w->scratch = malloc(w->scratch_cap);
     memory_grow(&s->memory, MEMORY_WORKERS, sizeof *w + READ_BYTES + SCRATCH_USUAL);
     w->literals = literals_open(&s->stores.store[0], &s->memory);
+    w->tickets = tickets_open(s, index);
     w->wake_up = 1;
-    if (!w->in || !w->scratch || !w->literals)
+    if (!w->in || !w->scratch || !w->literals || !w->tickets)
         return ENOMEM;
     (void)pthread_mutex_init(&w->inbox_lock, NULL);
     (void)pthread_mutex_init(&w->ready_lock, NULL);
     if (uv_loop_init(&w->loop) != 0)
         return EMFILE;
-    w->wake.data = w->before_sleep.data = w->busy.data = w->tick.data = w->due.data = w;
+    w->wake.data = w->before_sleep.data = w->busy.data = w->tick.data = w->due.data =
+        w->lapse.data = w;
     (void)uv_async_init(&w->loop, &w->wake, worker_woken);
     (void)uv_prepare_init(&w->loop, &w->before_sleep);
     (void)uv_prepare_start(&w->before_sleep, worker_before_sleep);
     (void)uv_idle_init(&w->loop, &w->busy);
     (void)uv_timer_init(&w->loop, &w->due);
+    (void)uv_timer_init(&w->loop, &w->lapse);
     (void)uv_timer_init(&w->loop, &w->tick);
     (void)uv_timer_start(&w->tick, worker_ticked, TICK_MS, TICK_MS);
     return remote_open(w);
@@ -211,7 +216,7 @@ void worker_close(struct worker *w)
     access_worker_close(w);
     tls_worker_close(w);
     literals_close(w->literals);
-    free(w->heap);
+    due_heap_free(&w->heap);
     free(w->in);
     free(w->scratch);
     (void)pthread_mutex_destroy(&w->inbox_lock);

@@ -88,7 +88,7 @@ def check_says_what_it_understood():
 def check_tells_every_mistake():
     text = ("listen: nonsense\nthreds: 2\nthreads: 0\nno-admin: maybe\nstores:\n"
             "  shared: redis://u:secret@h?tmeout=1\nlimits:\n  api: \"10/s  brust=20\"\n"
-            "  b c: 10/s\n  g: concurrency 5\n  h: 10/s store=shard\n"
+            "  b c: 10/s\n  g: concurrency 1M\n  h: 10/s store=shard\n"
             "  i: {limit: 10/s store=shared, store: shared}\nhost: [a, b c]\nlog: {to: tape}\n")
     wanted = ["1:9: listen 'nonsense': expected HOST:PORT",
               "2:1: unknown key 'threds'; did you mean 'threads'?",
@@ -97,7 +97,7 @@ def check_tells_every_mistake():
               "6:30: not the URL of a store: 'tmeout' is no option",
               "8:15: unknown option 'brust' for token-bucket; did you mean 'burst'?",
               "9:3: the limit's name 'b c': expected 1 to 127 letters",
-              "10:6: 'concurrency' is a guard",
+              "10:6: concurrency 1000000: in the daemon every permit has a lease",
               "11:17: no such store: 'shard' is not in stores, and no URL; did you mean 'shared'?",
               "12:40: 'store' is here twice",
               "13:11: host 'b c': expected a name without a port",

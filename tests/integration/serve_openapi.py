@@ -21,7 +21,8 @@ ANY = set(METHODS)
 ALLOWED = {"openapi", "info", "servers", "security", "tags", "paths", "components"}
 LIMITS = ("--limit", "win=fixed-window 3/1m",
           "--limit", "trial=fixed-window 9/1h + fixed-window 1/1h shadow",
-          "--limit", "both=10/s + fixed-window 5/1h")
+          "--limit", "both=10/s + fixed-window 5/1h",
+          "--limit", "two=concurrency 2", "--limit", "shut=breaker forced=open")
 
 
 def document():
@@ -207,6 +208,15 @@ ASKED = [
     ("head", "/v1/peek", f"/v1/peek?{WIN}a", None, {}, 200),
     ("post", "/v1/charge", f"/v1/charge?{WIN}a&cost=3", "", {}, 200),
     ("post", "/v1/charge", "/v1/charge", "", {}, 400),
+    ("post", "/v1/enter", "/v1/enter?limit=two&key=a&cost=2", "", {}, 200),
+    ("post", "/v1/enter", "/v1/enter", j(limit="two", key=1, ttl="5s", wait=0), {}, 200),
+    ("post", "/v1/enter", "/v1/enter?limit=two&key=a", "", {}, 429),
+    ("post", "/v1/enter", "/v1/enter?limit=two&key=a&cost=3", "", {}, 422),
+    ("post", "/v1/enter", "/v1/enter?limit=shut&key=a", "", {}, 503),
+    ("post", "/v1/enter", "/v1/enter?limit=two&key=a&ttl=1h", "", PROBLEM, 400),
+    ("post", "/v1/enter", "/v1/enter?limit=no&key=a", "", {}, 404),
+    ("post", "/v1/exit", "/v1/exit?ticket=t0", "", {}, 404),
+    ("post", "/v1/exit", "/v1/exit", j(ticket="t0", outcome="fine"), {}, 400),
     ("post", "/v1/refund", f"/v1/refund?{WIN}a", "", {}, 200),
     ("post", "/v1/refund", "/v1/refund", "", {}, 400),
     ("post", "/v1/reset", f"/v1/reset?{WIN}a", "", {}, 204),

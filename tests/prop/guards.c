@@ -161,7 +161,7 @@ struct weir_verdict guards_enter(struct guards_case *t, int64_t cost, uint64_t r
 
 void guards_leave(struct guards_case *t, int i, enum weir_outcome how)
 {
-    const struct weir__leaving l = {t->call[i].entered_ns, t->now_ns, t->call[i].cost, how};
+    const struct weir__leaving l = {t->call[i].entered_ns, t->now_ns, t->call[i].cost, how, 0};
 
     weir__meter_leave(&t->m, &t->key.s, &l);
     t->call[i] = t->call[--t->calls];

@@ -283,8 +283,7 @@ static void breaker_leave(const struct weir__meter *m, struct weir__state *s,
 {
     struct breaker_look w = breaker_look_at(m, s, l->now_ns);
     const bool error = l->how == WEIR_ERROR || l->how == WEIR_DROP;
-    const bool slow = m->term.slow_milli != WEIR_NONE && l->now_ns > l->entered_ns &&
-                      l->now_ns - l->entered_ns > m->term.slow_ns;
+    const bool slow = m->term.slow_milli != WEIR_NONE && weir__leaving_took(l) > m->term.slow_ns;
 
     if (m->term.forced == WEIR_FORCED_OPEN || m->term.forced == WEIR_FORCED_CLOSED)
         return;

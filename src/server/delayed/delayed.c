@@ -1,4 +1,4 @@
-/* Takes that wait for their turn, without a thread that waits with them.
+/* Takes and entries that wait for their turn, without a thread that waits with them.
  *
  * Each is a waiter of the engine (engine/waiter.h), which says what to ask and when: a limit that
  * can promise the future (buckets, pacers) is asked once and the reply is delayed until the caller
@@ -29,6 +29,16 @@ static int64_t daemon_now(const struct delayed_reply *h)
 static const struct store *delayed_store(const struct delayed_reply *h)
 {
     return store_of(h->op.limit);
+}
+
+static bool delayed_enters(const struct delayed_reply *h)
+{
+    return h->op.verb == OP_ENTER;
+}
+
+static void delayed_set_due(struct delayed_reply *h, int64_t due_ns)
+{
+    due_heap_set(&h->worker->heap, &h->due, due_ns);
 }
 
 /* ---- Waking ---------------------------------------------------------------------------------- */
@@ -90,7 +100,10 @@ static struct delayed_reply *delayed_make(struct conn *c, const struct limit_op 
         return NULL;
     memset(h, 0, sizeof *h);
     h->waiter.wake = delayed_woken;
-    h->waiter.reservation = &h->reservation;
+    if (op->verb == OP_ENTER)
+        h->waiter.ticket = &h->entered;
+    else
+        h->waiter.reservation = &h->reservation;
     h->worker = c->worker;
     h->conn = c;
     h->op = *op;
@@ -106,6 +119,14 @@ static void delayed_free(struct delayed_reply *h)
     free(h);
 }
 
+/* The client has left, and what was granted is given back. */
+static void delayed_forget(struct delayed_reply *h)
+{
+    if (delayed_enters(h))
+        ticket_drop(h->worker, h->op.ticket);
+    delayed_free(h);
+}
+
 /* The bytes it counts for: the struct with its key and name, and its place in the heap. */
 static size_t delayed_bytes(const struct delayed_reply *h)
 {
@@ -117,8 +138,8 @@ static bool delayed_add(struct delayed_reply *h)
 {
     struct conn *c = h->conn;
 
-    h->due_ns = INT64_MAX;
-    if (!delayed_heap_add(h->worker, h))
+    h->due.due_ns = INT64_MAX;
+    if (!due_heap_add(&h->worker->heap, &h->due))
         return false;
     h->segment = out_add_delayed(c, h);
     h->next = c->delayed;
@@ -139,7 +160,7 @@ static void delayed_unlink(struct delayed_reply *h)
 
     weir__waiter_leave(&h->waiter);
     delayed_unready(h);
-    delayed_heap_remove(h->worker, h);
+    due_heap_remove(&h->worker->heap, &h->due);
     *(h->prev ? &h->prev->next : &c->delayed) = h->next;
     if (h->next)
         h->next->prev = h->prev;
@@ -169,6 +190,10 @@ static void delayed_reply_decided(struct delayed_reply *h)
     struct weir_verdict *v = &h->waiter.verdict;
     const int error = h->waiter.error;
 
+    if (delayed_enters(h)) {
+        delayed_write(h, ticket_settle(h->worker, &h->op, error, &h->entered, v), v);
+        return;
+    }
     if (h->granted) /* the verdict is as old as the wait was long */
         v->reset_after_ns =
             weir__max(0, v->reset_after_ns - weir__max(0, daemon_now(h) - h->granted_ns));
@@ -221,7 +246,9 @@ static void delayed_end_with(struct delayed_reply *h, int error)
 
 static void delayed_tell(struct delayed_reply *h)
 {
-    const struct weir__wait_answer a = {.error = h->question.error, .verdict = h->question.verdict};
+    const struct remote_question *q = &h->question;
+    const struct weir__wait_answer a = {
+        .error = q->error, .verdict = q->verdict, .full = q->full, .queue = q->queue};
 
     weir__waiter_answer(&h->waiter, weir_now(delayed_store(h)->engine), &a);
 }
@@ -238,7 +265,8 @@ static void delayed_step_remote(struct delayed_reply *h)
 
         op.patience_ns = h->waiter.ask_ns;
         h->charges = question == WEIR__ASK_CHARGE;
-        if (!remote_ask(h->worker, &op, h->charges ? &h->reservation : NULL, &h->question)) {
+        if (!remote_ask(h->worker, &op, h->charges ? h->waiter.reservation : NULL,
+                        h->charges ? h->waiter.ticket : NULL, &h->question)) {
             h->conn->asking_n++;
             return;
         }
@@ -328,12 +356,21 @@ static void delayed_answered(struct remote_question *q)
         conn_answered(c);
         return;
     }
-    if (h->charges && !q->error && q->verdict.allowed)
-        remote_give_back(h->worker, h->op.limit, &h->reservation, true);
-    delayed_free(h);
+    if (h->charges && !q->error && q->verdict.allowed) {
+        if (delayed_enters(h))
+            remote_leave(h->worker, h->op.limit, &h->entered);
+        else
+            remote_give_back(h->worker, h->op.limit, &h->reservation, true);
+    }
+    delayed_forget(h);
 }
 
 /* ---- The beginning --------------------------------------------------------------------------- */
+
+static enum weir__wait_verb delayed_verb(const struct delayed_reply *h)
+{
+    return delayed_enters(h) ? WEIR__WAIT_ENTER : WEIR__WAIT_TAKE;
+}
 
 /* A remote store may answer later: the reply has its place before it is asked. */
 static bool delayed_begin_remote(struct delayed_reply *h)
@@ -345,7 +382,7 @@ static bool delayed_begin_remote(struct delayed_reply *h)
     if (!delayed_add(h))
         return false;
     h->question.answered = delayed_answered;
-    error = weir__wait_open(engine, &h->waiter, &rq, WEIR__WAIT_TAKE, weir_now(engine));
+    error = weir__wait_open(engine, &h->waiter, &rq, delayed_verb(h), weir_now(engine));
     if (error)
         delayed_end_with(h, error);
     delayed_go_on(h);
@@ -358,7 +395,7 @@ static bool delayed_begin(struct delayed_reply *h)
     const struct weir_request rq = op_request(&h->op);
     const struct store *s = delayed_store(h);
     const int error =
-        weir__wait_begin(s->engine, &h->waiter, &rq, WEIR__WAIT_TAKE, weir__now_of(s->engine));
+        weir__wait_begin(s->engine, &h->waiter, &rq, delayed_verb(h), weir__now_of(s->engine));
 
     if (error)
         delayed_end_with(h, error);
@@ -374,16 +411,28 @@ static bool delayed_begin(struct delayed_reply *h)
     return true;
 }
 
+/* There is no room for it. */
+static void delayed_turn_away(struct conn *c, const struct limit_op *op, int error)
+{
+    struct limit_op one = *op;
+
+    if (op->verb == OP_ENTER) {
+        ticket_drop(c->worker, op->ticket);
+        one.ticket = NULL;
+    }
+    one.reply(c, &one, error, NULL);
+}
+
 static void delayed_wait(struct conn *c, const struct limit_op *op)
 {
     struct delayed_reply *h = delayed_make(c, op);
 
     if (!h) {
-        op->reply(c, op, WEIR_EFULL, NULL);
+        delayed_turn_away(c, op, WEIR_EFULL);
     } else if (store_of(op->limit)->remote) {
         if (delayed_begin_remote(h))
             return;
-        op->reply(c, op, WEIR_ENOMEM, NULL);
+        delayed_turn_away(c, op, WEIR_ENOMEM);
         delayed_free(h);
     } else {
         if (delayed_begin(h))
@@ -392,6 +441,14 @@ static void delayed_wait(struct conn *c, const struct limit_op *op)
         delayed_free(h);
     }
     memory_release_delayed(c);
+}
+
+void delayed_enter(struct conn *c, struct limit_op *op)
+{
+    if (memory_admit_delayed(c))
+        delayed_wait(c, op);
+    else
+        ticket_enter_full(c, op);
 }
 
 void delayed_take(struct conn *c, const struct limit_op *op)
@@ -419,17 +476,23 @@ static void delayed_mark_ready(struct worker *w, int64_t now_ns)
             delayed_set_due(h, now_ns);
 }
 
+static struct delayed_reply *delayed_of(struct due_item *due)
+{
+    return (struct delayed_reply *)(void *)((char *)due - offsetof(struct delayed_reply, due));
+}
+
 void delayed_run(struct worker *w)
 {
+    struct due_item *first;
     int64_t now_ns;
 
-    if (w->heap_n == 0)
+    if (w->heap.n == 0)
         return;
     names_enter(w->server->names);
     now_ns = weir_now(w->server->engine);
     delayed_mark_ready(w, now_ns);
-    while (w->heap_n > 0 && w->heap[0]->due_ns <= now_ns) {
-        delayed_go_on(w->heap[0]);
+    while ((first = due_heap_first(&w->heap)) && first->due_ns <= now_ns) {
+        delayed_go_on(delayed_of(first));
         delayed_mark_ready(w, now_ns);
     }
     names_leave(w->server->names);
@@ -443,11 +506,12 @@ static void delayed_timer_fired(uv_timer_t *t)
 
 void delayed_set_timer(struct worker *w)
 {
+    const struct due_item *first = due_heap_first(&w->heap);
     int64_t left_ns;
 
-    if (w->heap_n == 0 || w->heap[0]->due_ns == INT64_MAX)
+    if (!first || first->due_ns == INT64_MAX)
         return;
-    left_ns = weir__max(0, w->heap[0]->due_ns - weir_now(w->server->engine));
+    left_ns = weir__max(0, first->due_ns - weir_now(w->server->engine));
     if (left_ns > 0 && w->server->options.manual_clock)
         return; /* a manual clock moves only when it is set */
     /* Rounded up: a timer that fires early finds nothing due. */
@@ -503,16 +567,17 @@ static void delayed_withdraw(struct delayed_reply *h)
     h->conn->asking_n -= h->question.under_way;
     h->conn = NULL;
     if (h->question.under_way && !remote_unask(&h->question))
-        return; /* delayed_answered does the rest */
-    if (s->remote && h->waiter.granted)
+        return;                         /* delayed_answered does the rest */
+    if (s->remote && h->waiter.granted) /* only a take acts later than it is granted */
         remote_give_back(h->worker, h->op.limit, &h->reservation, true);
     else if (!s->remote)
         weir__wait_cancel(&h->waiter, weir__now_of(s->engine));
-    delayed_free(h);
+    delayed_forget(h);
 }
 
 void delayed_abandon(struct conn *c)
 {
+    tickets_leave(c);
     if (!c->delayed && !c->named && !c->asked)
         return;
     names_enter(c->worker->server->names);

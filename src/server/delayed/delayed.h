@@ -1,7 +1,6 @@
 /* Delayed replies: operations whose reply waits for their turn. For the files of this folder:
  *
  *     delayed.c        waiting, and replying
- *     delayed_heap.c   a worker's delayed replies by the time they are due
  *     reservations.c   takes that a client has named (AS): kept until they act, are cancelled, or
  *                      the client leaves
  *     deferred.c       replies that are worked out in steps
@@ -21,24 +20,20 @@ struct delayed_reply {
     struct segment *segment;
     struct limit_op op;                /* its key and name lie behind the struct */
     struct delayed_reply *next, *prev; /* in the connection's list */
-    int64_t due_ns, granted_ns;
+    struct due_item due;               /* in the worker's heap */
+    int64_t granted_ns;
     int64_t act_ns;  /* once it is granted */
     int64_t poll_ns; /* when it is answered with what remains; INT64_MAX: never */
-    size_t at;       /* its index in the heap */
     bool granted;
-    struct weir_reservation reservation;
+    union {
+        struct weir_reservation reservation; /* of a take */
+        struct weir_ticket entered;          /* of an entry */
+    };
 
     bool ready; /* it was woken; under the worker's ready_lock, like the next */
     struct delayed_reply *next_ready;
     char text[];
 };
-
-/* ---- By time (delayed_heap.c) ---------------------------------------------------------------- */
-
-bool delayed_heap_add(struct worker *w, struct delayed_reply *h); /* false: no memory */
-void delayed_heap_remove(struct worker *w, struct delayed_reply *h);
-/* Changes its due time. */
-void delayed_set_due(struct delayed_reply *h, int64_t due_ns);
 
 /* ---- By name (reservations.c) ---------------------------------------------------------------- */
 

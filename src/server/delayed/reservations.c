@@ -251,7 +251,7 @@ static void reservation_take_remote(struct conn *c, const struct limit_op *op, b
     a->patience_ns = patience_ns;
     a->question.answered = asked_answered;
     a->place.left = asked_left;
-    if (remote_ask(c->worker, &a->op, &a->taken, &a->question)) {
+    if (remote_ask(c->worker, &a->op, &a->taken, NULL, &a->question)) {
         asked_reply(a, c);
         asked_free(a);
         return;

@@ -12,6 +12,7 @@
  *     http_params.c   the parameters of a query, and the operation they make
  *     http_json.c     the same from JSON bodies
  *     http_take.c     take, peek, refund, reset
+ *     http_tickets.c  enter and exit
  *     http_batch.c    many takes in one body
  *     http_auth.c     for proxies that ask whether a request may pass
  *     http_client.c   which client they ask for
@@ -99,6 +100,9 @@ char *http_put_json(char *at, struct weir__slice text);
  * "". */
 void http_reply(const struct http_call *call, int status, const char *type, const char *fields,
                 const char *body, size_t len);
+/* The same for a reply function, which does not flush, in JSON. */
+void http_write_json(struct conn *c, uint32_t shape, int status, const char *fields,
+                     const char *body, size_t len);
 void http_reply_json(const struct http_call *call, int status, const char *body, size_t len);
 void http_reply_nothing(const struct http_call *call, int status);        /* 204 */
 void http_fail(const struct http_call *call, const struct http_why *why); /* {"error":"..."} */
@@ -183,10 +187,14 @@ void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
 /* The parameters that a request may have. */
-#define HTTP_WORDS(X) \
-    X(LIMIT, "limit") \
-    X(KEY, "key")     \
-    X(COST, "cost") X(WAIT, "wait") X(PATIENCE, "patience") X(DENY, "deny") X(NUMBERS, "numbers")
+#define HTTP_WORDS(X)       \
+    X(LIMIT, "limit")       \
+    X(KEY, "key")           \
+    X(COST, "cost")         \
+    X(WAIT, "wait")         \
+    X(PATIENCE, "patience") \
+    X(DENY, "deny")         \
+    X(NUMBERS, "numbers") X(TTL, "ttl") X(TICKET, "ticket") X(OUTCOME, "outcome") X(TOOK, "took")
 
 enum http_word {
 #define X(name, text) HTTP_WORD_##name,
@@ -201,12 +209,26 @@ struct http_params {
     unsigned may; /* the parameters it may have */
     enum limit_use use;
     unsigned given; /* the parameters it has */
-    struct weir__slice limit, key, numbers;
+    union {
+        struct weir__slice limit;
+        struct weir__slice ticket; /* of an exit, which has neither limit nor key */
+    };
+    union {
+        struct weir__slice key;
+        struct weir__slice outcome; /* of an exit */
+    };
+    struct weir__slice numbers;
     int64_t cost;
     int64_t patience_ns; /* from wait or patience */
-    int64_t deny;        /* a status */
+    union {              /* no request has two of these */
+        int64_t deny;    /* a status */
+        int64_t ttl_ns;  /* of an entry */
+        int64_t took_ns; /* of an exit */
+    };
 };
 
+/* Where a parameter is kept that is text as it stands; NULL: it is a number or a time. */
+struct weir__slice *http_params_slice(struct http_params *params, enum http_word word);
 /* By name; HTTP_WORD_COUNT if there is none of that name, or the request may not have it. */
 enum http_word http_word_of(const struct http_params *params, struct weir__slice name);
 /* Records that the parameter is given: false if it was given before. */
@@ -300,6 +322,8 @@ bool http_peer_is_trusted(const struct http_call *call);
 void http_take(const struct http_call *call);
 void http_peek(const struct http_call *call);
 void http_charge(const struct http_call *call);
+void http_enter(const struct http_call *call);
+void http_exit(const struct http_call *call);
 void http_refund(const struct http_call *call);
 void http_reset(const struct http_call *call);
 void http_batch(const struct http_call *call, const struct json_t *array);

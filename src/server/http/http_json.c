@@ -189,12 +189,12 @@ bool http_json_key(struct weir__slice *to, struct weir__slice name, const json_t
 static bool http_json_value(struct http_params *params, enum http_word word,
                             struct weir__slice name, const json_t *value, struct http_why *why)
 {
-    if (word == HTTP_WORD_LIMIT)
-        return http_json_bytes(&params->limit, name, value, why);
-    if (word == HTTP_WORD_NUMBERS)
-        return http_json_bytes(&params->numbers, name, value, why);
+    struct weir__slice *text = http_params_slice(params, word);
+
     if (word == HTTP_WORD_KEY)
-        return http_json_key(&params->key, name, value, why);
+        return http_json_key(text, name, value, why);
+    if (text)
+        return http_json_bytes(text, name, value, why);
     if (json_is_integer(value))
         return http_params_number(params, word, json_integer_value(value), why);
     if (json_is_string(value) && word != HTTP_WORD_COST)

@@ -39,16 +39,37 @@ bool http_params_note(struct http_params *params, enum http_word word, struct ht
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static bool is_patience(enum http_word word)
+/* Where a time is kept; NULL: the parameter is none. */
+static int64_t *http_params_time(struct http_params *params, enum http_word word)
 {
-    return word == HTTP_WORD_WAIT || word == HTTP_WORD_PATIENCE;
+    switch (word) {
+    case HTTP_WORD_WAIT:
+    case HTTP_WORD_PATIENCE: return &params->patience_ns;
+    case HTTP_WORD_TTL: return &params->ttl_ns;
+    case HTTP_WORD_TOOK: return &params->took_ns;
+    default: return NULL;
+    }
+}
+
+struct weir__slice *http_params_slice(struct http_params *params, enum http_word word)
+{
+    switch (word) {
+    case HTTP_WORD_LIMIT: return &params->limit;
+    case HTTP_WORD_KEY: return &params->key;
+    case HTTP_WORD_NUMBERS: return &params->numbers;
+    case HTTP_WORD_TICKET: return &params->ticket;
+    case HTTP_WORD_OUTCOME: return &params->outcome;
+    default: return NULL;
+    }
 }
 
 bool http_params_number(struct http_params *params, enum http_word word, int64_t number,
                         struct http_why *why)
 {
-    if (is_patience(word)) {
-        if (number < 0 || __builtin_mul_overflow(number, WEIR__NS_PER_MS, &params->patience_ns))
+    int64_t *time_ns = http_params_time(params, word);
+
+    if (time_ns) {
+        if (number < 0 || __builtin_mul_overflow(number, WEIR__NS_PER_MS, time_ns))
             return http_because_of(why, 400, "", WORDS[word],
                                    " is out of range: expected milliseconds, 0 or more");
         return true;
@@ -62,13 +83,20 @@ bool http_params_number(struct http_params *params, enum http_word word, int64_t
     return number >= 0 || http_because(why, 400, "'cost' must not be negative");
 }
 
-static bool http_params_patience(struct http_params *params, enum http_word word,
+/* Only who waits may do so for ever. */
+static bool http_params_duration(struct http_params *params, enum http_word word,
                                  struct weir__slice text, struct http_why *why)
 {
-    if (wire_patience(text, &params->patience_ns))
+    const bool waits = word == HTTP_WORD_WAIT || word == HTTP_WORD_PATIENCE;
+    int64_t *time_ns = http_params_time(params, word);
+    char before[32];
+
+    if (wire_patience(text, time_ns) && (waits || *time_ns != WEIR_FOREVER))
         return true;
-    return http_because_of(why, 400, word == HTTP_WORD_WAIT ? "'wait' is " : "'patience' is ", text,
-                           ": expected milliseconds, a duration such as 1.5s, or forever");
+    (void)snprintf(before, sizeof before, "'%s' is ", WORDS[word].at);
+    return http_because_of(why, 400, before, text,
+                           waits ? ": expected milliseconds, a duration such as 1.5s, or forever"
+                                 : ": expected milliseconds, or a duration such as 1.5s");
 }
 
 bool http_params_text(struct http_params *params, enum http_word word, struct weir__slice text,
@@ -76,8 +104,8 @@ bool http_params_text(struct http_params *params, enum http_word word, struct we
 {
     int64_t number;
 
-    if (is_patience(word))
-        return http_params_patience(params, word, text, why);
+    if (http_params_time(params, word))
+        return http_params_duration(params, word, text, why);
     if (weir__parse_int(text, &number) == WEIR__NUMBER_OK)
         return http_params_number(params, word, number, why);
     return http_because_of(why, 400, word == HTTP_WORD_COST ? "'cost' is " : "'deny' is ", text,
@@ -91,19 +119,15 @@ static bool http_params_add(struct http_params *params, const struct http_param 
                             struct http_why *why)
 {
     const enum http_word word = http_word_of(params, p->name);
+    struct weir__slice *text = http_params_slice(params, word);
 
     if (word == HTTP_WORD_COUNT)
         return http_because_of(why, 400, "unknown parameter: ", p->name, "");
     if (!http_params_note(params, word, why))
         return false;
-    if (word == HTTP_WORD_LIMIT)
-        params->limit = p->value;
-    else if (word == HTTP_WORD_KEY)
-        params->key = p->value;
-    else if (word == HTTP_WORD_NUMBERS)
-        params->numbers = p->value;
-    else
+    if (!text)
         return http_params_text(params, word, p->value, why);
+    *text = p->value;
     return true;
 }
 

@@ -169,6 +169,12 @@ static void http_write_error(struct conn *c, uint32_t shape, int status, const c
                      (struct weir__slice){body, (size_t)(at - body)});
 }
 
+void http_write_json(struct conn *c, uint32_t shape, int status, const char *fields,
+                     const char *body, size_t len)
+{
+    http_write_reply(c, shape, status, "application/json", fields, (struct weir__slice){body, len});
+}
+
 void http_fail_with(const struct http_call *call, const struct http_why *why, const char *fields)
 {
     batch_flush(call->conn);
@@ -197,5 +203,8 @@ void http_fail_error(struct conn *c, uint32_t shape, int error)
 {
     http_write_error(c, shape, http_status_of(error),
                      error == WEIR_EBUSY ? "Retry-After: 1\r\n" : "",
-                     error == WEIR_EFULL ? TOO_MUCH_KEPT : weir_error_text(error));
+                     error == WEIR_EFULL    ? TOO_MUCH_KEPT
+                     : error == WEIR_EGUARD ? "the limit has a guard, which is entered and "
+                                              "exited: use POST /v1/enter"
+                                            : weir_error_text(error));
 }

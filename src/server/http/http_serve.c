@@ -35,6 +35,8 @@ static const struct route {
     {"/throttle", false, OWN_PAGES, POST, 0, ACCESS_TAKE, http_throttle},
     {"/v1/peek", false, OWN_PAGES, GET | POST, 0, ACCESS_TAKE, http_peek},
     {"/v1/charge", false, OWN_PAGES, POST, 0, ACCESS_TAKE, http_charge},
+    {"/v1/enter", false, OWN_PAGES, POST, 0, ACCESS_TAKE, http_enter},
+    {"/v1/exit", false, OWN_PAGES, POST, 0, ACCESS_TAKE, http_exit},
     {"/v1/refund", false, OWN_PAGES, POST, POST, ACCESS_ADMIN, http_refund},
     {"/v1/reset", false, OWN_PAGES, POST, POST, ACCESS_ADMIN, http_reset},
     {"/v1/limits", false, OWN_PAGES, GET, 0, ACCESS_ALL, http_limits},

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/limits/limit_names.h"
+#include "server/tickets/tickets.h"
 
 /* ---- Setting --------------------------------------------------------------------------------- */
 
@@ -27,7 +28,8 @@ bool limit_starts_fresh(const struct weir_limit *from, const struct weir_limit *
         const struct weir_term *a = &from->term[i], *b = &to->term[i];
 
         if (a->algorithm != b->algorithm || a->slots != b->slots ||
-            (a->algorithm == WEIR_SLIDING_LOG && a->count != b->count))
+            (a->algorithm == WEIR_SLIDING_LOG && a->count != b->count) ||
+            (a->algorithm == WEIR_CONCURRENCY && a->lease_ns != WEIR_NONE && a->count != b->count))
             return true;
     }
     return false;
@@ -56,17 +58,67 @@ static void limits_warn(struct log *log, const struct limit_entry *known,
     log_at(log, LOG_LEVEL_WARNING, "limit '%s' %s", known->name, what);
 }
 
-bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why)
+bool limit_has_guard(const struct weir_limit *l)
 {
     for (int i = 0; i < l->n; i++)
-        if (l->term[i].algorithm >= WEIR_FIRST_GUARD) {
+        if (l->term[i].algorithm >= WEIR_FIRST_GUARD)
+            return true;
+    return false;
+}
+
+bool limit_can_be_remote(const struct weir_limit *l, bool *per_node, struct weir_diag *why)
+{
+    const char *guard = NULL;
+    int guards = 0;
+
+    for (int i = 0; i < l->n; i++)
+        if (l->term[i].algorithm >= WEIR_FIRST_GUARD && l->term[i].algorithm != WEIR_CONCURRENCY) {
+            guard = guard ? guard : weir_algorithm_name(l->term[i].algorithm);
+            guards++;
+        }
+    *per_node = guards > 0;
+    if (guards == 0 || guards == l->n)
+        return true;
+    why->column = 0;
+    (void)snprintf(why->text, sizeof why->text,
+                   "%s looks at one node, and the other terms are for all nodes of the Redis: give "
+                   "%s a limit of its own, or put the whole limit into memory: (store=memory:)",
+                   guard, guard);
+    return false;
+}
+
+bool limit_give_leases(struct weir_limit *l, struct weir_diag *why)
+{
+    for (int i = 0; i < l->n; i++) {
+        struct weir_term *t = &l->term[i];
+
+        if (t->algorithm != WEIR_CONCURRENCY || t->lease_ns != WEIR_NONE)
+            continue;
+        if (t->count > WEIR_LOG_COUNT_MAX) {
             why->column = 0;
             (void)snprintf(why->text, sizeof why->text,
-                           "'%s' is a guard: the daemon supports rate limits only",
-                           weir_algorithm_name(l->term[i].algorithm));
+                           "concurrency %lld: in the daemon every permit has a lease, and with a "
+                           "lease the count is at most %lld",
+                           (long long)t->count, (long long)WEIR_LOG_COUNT_MAX);
             return false;
         }
+        t->lease_ns = TICKET_LEASE_NS;
+    }
     return true;
+}
+
+/* The limit is for a Redis: if each node has its own state of it, that is in memory. */
+static int limits_move_to_node(struct names *n, const struct weir_limit *limit,
+                               struct store **store, struct weir_diag *why)
+{
+    bool per_node;
+
+    if (!limit_can_be_remote(limit, &per_node, why))
+        return WEIR_EINVAL;
+    if (!per_node)
+        return 0;
+    *store = stores_of_node(names_stores(n));
+    return 0;
 }
 
 /* By the writer. Without a store: the store where the limit is, otherwise the daemon's own. */
@@ -74,7 +126,7 @@ static int limits_set_locked(struct names *n, struct weir__slice name, const cha
                              struct store *store, struct weir_diag *why)
 {
     struct limit_entry *known = names_known(n, name);
-    char copy[WEIR_NAME_MAX];
+    char copy[WEIR_NAME_MAX], canonical[WEIR_LIMIT_TEXT_MAX];
     struct weir_limit limit;
     struct weir_policy *p;
     int error;
@@ -95,10 +147,15 @@ static int limits_set_locked(struct names *n, struct weir__slice name, const cha
     memcpy(copy, name.at, name.len);
     copy[name.len] = '\0';
     error = weir_limit_parse(&limit, text, why);
-    if (!error && !limit_is_takeable(&limit, why))
-        error = WEIR_EINVAL;
+    if (!error && limit_has_guard(&limit)) {
+        error = limit_give_leases(&limit, why) ? 0 : WEIR_EINVAL;
+        (void)weir_limit_print(&limit, canonical, sizeof canonical);
+        text = canonical;
+    }
     if (!store)
         store = known ? known->store : &names_stores(n)->store[0];
+    if (!error && store->remote)
+        error = limits_move_to_node(n, &limit, &store, why);
     if (!error)
         error = weir__policy_set_now(store->engine, copy, text, &p, why);
     if (error)

@@ -91,8 +91,15 @@ void limit_release(const struct limit *l);
 /* What a file of limits is checked by, without a daemon. */
 bool limit_name_is_valid(struct weir__slice name);
 #define LIMIT_NAME_EXPECTED "1 to 127 letters, digits and _ . : -"
-/* True if requests can take from it; false and *why: it has a guard. */
-bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why);
+/* Makes it one that the daemon can serve: `concurrency` has a lease, because the daemon does not
+ * see a caller die. False and *why: it cannot. */
+bool limit_give_leases(struct weir_limit *l, struct weir_diag *why);
+/* True if it is entered, and cannot be taken from. */
+bool limit_has_guard(const struct weir_limit *l);
+/* A guard that looks at one machine cannot be in a Redis: every daemon has its own state of such a
+ * limit, in memory. *per_node: that is so. False and *why: other terms of it are for all daemons
+ * together. */
+bool limit_can_be_remote(const struct weir_limit *l, bool *per_node, struct weir_diag *why);
 
 /* True if keys cannot be carried over (limits.md, Live change). */
 bool limit_starts_fresh(const struct weir_limit *from, const struct weir_limit *to);

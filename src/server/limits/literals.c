@@ -171,7 +171,7 @@ static struct limit_entry *read_literal(struct literals *l, const char *text, si
 {
     struct weir_limit parsed;
 
-    if (weir_limit_parse(&parsed, text, why) != 0 || !limit_is_takeable(&parsed, why) ||
+    if (weir_limit_parse(&parsed, text, why) != 0 || !limit_give_leases(&parsed, why) ||
         !state_fits(&parsed, most, why))
         return NULL;
     return literal_make(l, &parsed, "literal", why);

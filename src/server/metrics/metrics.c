@@ -73,6 +73,7 @@ static const struct {
     {"weir_requests_total", "RESP commands and HTTP requests.", COUNTER(commands)},
     {"weir_delayed_replies_total", "Replies that were sent later, when their turn came.",
      COUNTER(delayed)},
+    {"weir_tickets_entered_total", "Tickets that were issued.", COUNTER(tickets_entered)},
     {"weir_auth_failures_total", "Wrong tokens.", COUNTER(auth_failures)},
     {"weir_auth_limited_total", "Tokens that were not compared: too many wrong ones came before.",
      COUNTER(auth_limited)},
@@ -96,6 +97,23 @@ static void metrics_put_counters(struct metrics_text *t, struct server *s)
         metrics_family(t, COUNTERS[i].name, "counter", COUNTERS[i].help);
         metrics_sample(t, COUNTERS[i].name, "", n[COUNTERS[i].counter]);
     }
+}
+
+static void metrics_put_tickets(struct metrics_text *t, struct server *s)
+{
+    static const char NAME[] = "weir_tickets_ended_total";
+    uint64_t n[sizeof(struct counters) / sizeof(uint64_t)];
+
+    server_counters(s, n);
+    metrics_family(t, "weir_tickets_open", "gauge", "Tickets that are open.");
+    metrics_sample(t, "weir_tickets_open", "", server_tickets(s));
+    metrics_family(t, NAME, "counter", "Tickets that have ended, by what ended them.");
+    metrics_sample(t, NAME, "by=\"exit\"",
+                   n[offsetof(struct counters, tickets_exited) / sizeof n[0]]);
+    metrics_sample(t, NAME, "by=\"lease\"",
+                   n[offsetof(struct counters, tickets_lapsed) / sizeof n[0]]);
+    metrics_sample(t, NAME, "by=\"connection\"",
+                   n[offsetof(struct counters, tickets_abandoned) / sizeof n[0]]);
 }
 
 static void metrics_put_latency(struct metrics_text *t, struct server *s)
@@ -289,6 +307,7 @@ void metrics_put_server(struct metrics_text *t, struct server *s)
 {
     metrics_put_process(t, s);
     metrics_put_counters(t, s);
+    metrics_put_tickets(t, s);
     metrics_put_latency(t, s);
     metrics_put_now(t, s);
     metrics_put_memory(t, s);

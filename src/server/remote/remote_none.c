@@ -44,13 +44,31 @@ void remote_give_back(struct worker *w, const struct limit *limit,
 }
 
 bool remote_ask(struct worker *w, const struct limit_op *op, struct weir_reservation *reservation,
-                struct remote_question *q)
+                struct weir_ticket *entered, struct remote_question *q)
 {
     (void)w;
     (void)op;
     (void)reservation;
+    (void)entered;
     q->error = WEIR_ESTORE;
     return true;
+}
+
+void remote_exit(struct worker *w, struct conn *c, const struct limit_op *op,
+                 const struct weir_ticket *entered, enum weir_outcome how)
+{
+    (void)w;
+    (void)entered;
+    (void)how;
+    if (c)
+        op->reply(c, op, WEIR_ESTORE, NULL);
+}
+
+void remote_leave(struct worker *w, const struct limit *limit, const struct weir_ticket *entered)
+{
+    (void)w;
+    (void)limit;
+    (void)entered;
 }
 
 bool remote_unask(struct remote_question *q)

@@ -46,6 +46,7 @@ struct remote_request *remote_request_make(struct worker *w, enum remote_verb ve
     a->all = NULL;
     a->receipt = (struct weir__receipt){0};
     a->taken = NULL;
+    a->entered = NULL;
     a->key_bytes = op->key.len;
     a->error = 0;
     a->over = a->queued = false;
@@ -65,6 +66,7 @@ void remote_request_free(struct remote_request *a)
     free(a->all);
     free(a->taken);
     free(a->numbers);
+    free(a->entered);
     limit_release(a->op.limit);
     if (a->cap == KEY_USUAL && f->spare_n < REMOTE_MOST) {
         a->next = f->spare;
@@ -132,7 +134,8 @@ static void remote_request_begin_verb(struct remote_request *a)
     case REMOTE_TAKE: remote_decide(a, &rq, 1, WEIR__TAKE, NULL); return;
     case REMOTE_TAKE_ALL: remote_decide(a, a->all->rq, a->all->n, WEIR__TAKE_ALL, NULL); return;
     case REMOTE_RESERVE: remote_decide(a, &rq, 1, WEIR__TAKE_ALL, &a->receipt); return;
-    case REMOTE_PEEK: remote_decide(a, &rq, 1, WEIR__PEEK, NULL); return;
+    case REMOTE_ENTER: remote_decide(a, &rq, 1, WEIR__ENTER, &a->receipt); return;
+    case REMOTE_PEEK: remote_decide(a, &rq, 1, WEIR__PEEK, &a->receipt); return;
     case REMOTE_CHARGE: remote_decide(a, &rq, 1, WEIR__CHARGE, NULL); return;
     case REMOTE_REFUND: weir__undo_refund(engine, l->pipeline, &a->undo, &rq, at); return;
     case REMOTE_REFUND_AND_PEEK:
@@ -141,6 +144,9 @@ static void remote_request_begin_verb(struct remote_request *a)
         remote_decide(a, &rq, 1, WEIR__PEEK, NULL);
         return;
     case REMOTE_RESET: weir__undo_reset(engine, l->pipeline, &a->undo, &rq, at); return;
+    case REMOTE_EXIT:
+        weir__undo_exit(engine, l->pipeline, &a->undo, a->entered, a->how, at);
+        return;
     case REMOTE_CANCEL:
     case REMOTE_WITHDRAW:
         weir__undo_cancel(engine, l->pipeline, &a->undo, a->taken, a->verb == REMOTE_WITHDRAW, at);
@@ -240,6 +246,8 @@ static void remote_request_reply(struct conn *c, const struct remote_request *a)
     if (a->verb == REMOTE_TAKE_ALL)
         batch_tally_all(a->pipeline->worker, a->all->limit, a->all->n, a->error,
                         &a->decision.verdict);
+    if (a->verb == REMOTE_EXIT && a->arg)
+        ticket_exit_answered(a->pipeline->worker, a->arg, a->entered, a->error);
     if (a->verb == REMOTE_TAKE)
         batch_tally(a->pipeline->worker, &op, a->error, &a->decision.verdict);
     if (c)
@@ -272,7 +280,7 @@ static void remote_request_left(struct awaited_reply *place)
     struct remote_request *a =
         (struct remote_request *)(void *)((char *)place - offsetof(struct remote_request, place));
 
-    if (!a->queued || a->verb == REMOTE_CANCEL)
+    if (!a->queued || a->verb == REMOTE_CANCEL || a->verb == REMOTE_EXIT)
         return;
     remote_queue_remove(a);
     remote_request_free(a);
@@ -300,6 +308,7 @@ static enum remote_verb remote_verb_of(const struct limit_op *op)
     case OP_CHARGE: return REMOTE_CHARGE;
     case OP_REFUND: return REMOTE_REFUND;
     case OP_REFUND_AND_PEEK: return REMOTE_REFUND_AND_PEEK;
+    case OP_ENTER: /* has a way of its own */
     case OP_RESET: break;
     }
     return REMOTE_RESET;
@@ -432,6 +441,63 @@ void remote_late_resume(struct worker *w)
     }
 }
 
+/* ---- Exiting --------------------------------------------------------------------------------- */
+
+static struct remote_request *remote_exit_make(struct worker *w, const struct limit_op *op,
+                                               const struct weir_ticket *entered,
+                                               enum weir_outcome how)
+{
+    struct remote_request *a = remote_request_make(w, REMOTE_EXIT, op);
+
+    if (a)
+        a->entered = malloc(sizeof *a->entered);
+    if (a && !a->entered) {
+        remote_request_free(a);
+        return NULL;
+    }
+    if (a) {
+        *a->entered = *entered;
+        a->how = how;
+        a->arg = op->ticket;
+    }
+    return a;
+}
+
+/* No client waits for the reply. */
+static void remote_exit_done(struct remote_request *a)
+{
+    remote_request_reply(NULL, a);
+    remote_request_free(a);
+}
+
+void remote_exit(struct worker *w, struct conn *c, const struct limit_op *op,
+                 const struct weir_ticket *entered, enum weir_outcome how)
+{
+    struct remote_request *a = remote_exit_make(w, op, entered, how);
+
+    if (!a) {
+        if (op->ticket)
+            ticket_exit_answered(w, op->ticket, entered, WEIR_ENOMEM);
+        if (c)
+            op->reply(c, op, WEIR_ENOMEM, NULL);
+        return;
+    }
+    if (c) {
+        remote_run_request(c, a);
+        return;
+    }
+    a->done = remote_exit_done;
+    remote_request_submit(a);
+}
+
+void remote_leave(struct worker *w, const struct limit *limit, const struct weir_ticket *entered)
+{
+    const struct limit_op op = {.limit = limit};
+
+    if (entered->n > 0)
+        remote_exit(w, NULL, &op, entered, WEIR_IGNORE);
+}
+
 /* ---- Questions of waiters -------------------------------------------------------------------- */
 
 static void remote_question_answered(struct remote_request *a)
@@ -440,6 +506,8 @@ static void remote_question_answered(struct remote_request *a)
 
     q->error = a->error;
     q->verdict = a->decision.verdict;
+    q->full = a->receipt.full;
+    q->queue = a->receipt.wait;
     if (q->under_way)
         q->answered(q);
     else
@@ -449,10 +517,13 @@ static void remote_question_answered(struct remote_request *a)
 }
 
 bool remote_ask(struct worker *w, const struct limit_op *op, struct weir_reservation *reservation,
-                struct remote_question *q)
+                struct weir_ticket *entered, struct remote_question *q)
 {
-    struct remote_request *a =
-        remote_request_make(w, reservation ? REMOTE_RESERVE : REMOTE_PEEK, op);
+    struct remote_request *a = remote_request_make(w,
+                                                   reservation ? REMOTE_RESERVE
+                                                   : entered   ? REMOTE_ENTER
+                                                               : REMOTE_PEEK,
+                                                   op);
 
     q->under_way = false;
     if (!a) {
@@ -460,6 +531,7 @@ bool remote_ask(struct worker *w, const struct limit_op *op, struct weir_reserva
         return true;
     }
     a->receipt.reservation = reservation;
+    a->receipt.ticket = entered;
     a->done = remote_question_answered;
     a->arg = q;
     remote_request_submit(a);

@@ -67,6 +67,8 @@ enum remote_verb {
     REMOTE_REFUND_AND_PEEK, /* then a peek without cost: the verdict describes the key as it is */
     REMOTE_RESET,
     REMOTE_CANCEL,  /* of `taken` */
+    REMOTE_ENTER,   /* recorded in receipt.ticket */
+    REMOTE_EXIT,    /* of `entered` */
     REMOTE_WITHDRAW /* the same for a client that has left; see weir__undo_cancel */
 };
 
@@ -94,6 +96,8 @@ struct remote_request {
     struct weir__receipt receipt;
     struct weir_reservation *taken; /* or NULL; owned */
     struct weir_limit *numbers;     /* those of the operation, owned; or NULL */
+    struct weir_ticket *entered;    /* or NULL; owned */
+    enum weir_outcome how;          /* of an exit */
     size_t key_bytes;
     int left; /* parts without a result */
     int error;

@@ -1,9 +1,9 @@
 /* The RESP front: a table of commands, and what their handlers share.
  *
  * resp_serve.c has the table and the loop over a connection's bytes. The handlers are in
- * resp_take.c (decisions), resp_check.c (by rules), resp_limit.c (limits and the clock) and
- * resp_override.c (overrides and lists); what Redis's clients ask of any server is in
- * resp_redis.c, resp_client.c, resp_cluster.c, resp_command_docs.c, resp_info.c and
+ * resp_take.c (decisions), resp_tickets.c (guards), resp_check.c (by rules), resp_limit.c (limits
+ * and the clock) and resp_override.c (overrides and lists); what Redis's clients ask of any server
+ * is in resp_redis.c, resp_client.c, resp_cluster.c, resp_command_docs.c, resp_info.c and
  * resp_multi.c.
  */
 #ifndef WEIR_SERVER_RESP_RESP_FRONT_H
@@ -96,6 +96,15 @@ enum resp_shape {
 };
 /* The reply of CL.THROTTLE and of what is like it; of WEIR.TAKEALL and of what is like it. */
 op_reply resp_reply_cl_throttle, resp_reply_take_all;
+/* Reads the limit and the key of most commands; false if it replied with an error. */
+bool resp_read_limit(struct conn *c, struct weir__slice limit, struct weir__slice key,
+                     enum limit_use use, struct limit_op *op);
+/* Reads how long a caller will wait, as far as the daemon allows; false: replied with an error. */
+bool resp_read_patience(struct conn *c, struct weir__slice word, int64_t *ns);
+/* Whether the word may be a cost. */
+bool resp_word_is_number(struct weir__slice word);
+/* The head of an array of seven, and the first six: the verdict. */
+char *resp_write_seven(char *at, const struct weir_verdict *v);
 /* The verdict by name. Without a limit (several that nothing refused) there is no name. The caller
  * writes `more` pairs behind it. */
 void resp_reply_verdict(struct conn *c, const struct limit *l, int which,
@@ -104,6 +113,7 @@ void resp_reply_verdict(struct conn *c, const struct limit *l, int which,
 resp_handler resp_run_increx, resp_run_gcra;
 resp_handler resp_run_cl_throttle, resp_run_throttle, resp_run_take, resp_run_peek, resp_run_refund,
     resp_run_charge, resp_run_cancel, resp_run_reset_key, resp_run_take_all, resp_run_check;
+resp_handler resp_run_enter, resp_run_exit;
 resp_handler resp_run_limit, resp_run_override, resp_run_list, resp_run_reload, resp_run_clock;
 resp_handler resp_run_ping, resp_run_echo, resp_run_hello, resp_run_auth, resp_run_select,
     resp_run_reset, resp_run_quit, resp_run_ok, resp_run_role, resp_run_time, resp_run_dbsize,

@@ -65,11 +65,11 @@ static void info_clients(struct info *i)
 {
     info_put(i,
              "connected_clients:%" PRIu64 "\r\nmaxclients:%" PRIu64 "\r\nblocked_clients:%" PRIu64
-             "\r\ndelayed_replies:%" PRIu64 "\r\nawaited_replies:%" PRIu64 "\r\ntokens:%" PRId64
-             "\r\n",
+             "\r\ndelayed_replies:%" PRIu64 "\r\nawaited_replies:%" PRIu64
+             "\r\nopen_tickets:%" PRIu64 "\r\ntokens:%" PRId64 "\r\n",
              server_open_connections(i->server), server_options(i->server)->max_connections,
              server_delayed(i->server), server_delayed(i->server), server_awaited(i->server),
-             access_tokens(i->server));
+             server_tickets(i->server), access_tokens(i->server));
 }
 
 static void info_memory(struct info *i)

@@ -49,6 +49,12 @@ const struct resp_row RESP_COMMANDS[] = {
     {"weir.charge", 4, 5, RESP_WRITES, ACCESS_TAKE, 2, 2, 1, resp_run_charge,
      "limit key cost [VERBOSE]", OURS,
      "Takes without asking, for a cost that is known only afterwards"},
+    {"weir.enter", 3, 10, RESP_WRITES, ACCESS_TAKE, 2, 2, 1, resp_run_enter,
+     "limit key [cost] [TTL t] [WAIT t] [CONN] [VERBOSE]", OURS,
+     "Enters a limit with guards, and replies with a ticket"},
+    {"weir.exit", 2, 5, RESP_WRITES, ACCESS_TAKE, 0, 0, 0, resp_run_exit,
+     "ticket [OK|ERROR|DROP|IGNORE] [TOOK t]", OURS,
+     "Ends a ticket, and tells the guards how the call went"},
     {"weir.refund", 3, 4, RESP_WRITES | RESP_ADMINS, ACCESS_ADMIN, 2, 2, 1, resp_run_refund,
      "limit key [cost]", OURS, "Gives back what was taken"},
     {"weir.cancel", 2, 2, RESP_WRITES, ACCESS_TAKE, 0, 0, 0, resp_run_cancel, "id", OURS,
@@ -315,6 +321,9 @@ void resp_reply_engine_error(struct conn *c, int error)
         resp_reply_error(
             c, "the store did not answer in time: a process that is stopped holds the key");
         return;
+    case WEIR_EGUARD:
+        resp_reply_error(c, "the limit has a guard, which is entered and exited: use WEIR.ENTER");
+        return;
     case WEIR_EDOWN:
     case WEIR_EINVAL:
     case WEIR_ESYNTAX:
@@ -325,8 +334,7 @@ void resp_reply_engine_error(struct conn *c, int error)
     case WEIR_EFORMAT:
     case WEIR_EVERSION:
     case WEIR_EIO:
-    case WEIR_EINTR:
-    case WEIR_EGUARD: break;
+    case WEIR_EINTR: break;
     }
     resp_reply_error(c, "%s", weir_error_text(error));
 }

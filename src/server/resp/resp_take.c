@@ -61,6 +61,11 @@ static char *write_six(char *at, const char *head, const struct weir_verdict *v)
     return resp_int(at, wire_ms(v->wait_ns));
 }
 
+char *resp_write_seven(char *at, const struct weir_verdict *v)
+{
+    return write_six(at, ARRAY_OF_7, v);
+}
+
 /* ---- Replies that name their values (VERBOSE) ------------------------------------------------ */
 
 static char *write_pair(char *at, const char *name, int64_t value)
@@ -166,9 +171,8 @@ bool resp_key_fits(struct conn *c, struct weir__slice key)
     return false;
 }
 
-/* Reads the limit and the key of most commands; false if it replied with an error. */
-static bool resp_read_limit(struct conn *c, struct weir__slice limit, struct weir__slice key,
-                            enum limit_use use, struct limit_op *op)
+bool resp_read_limit(struct conn *c, struct weir__slice limit, struct weir__slice key,
+                     enum limit_use use, struct limit_op *op)
 {
     const char *why;
     int status;
@@ -183,7 +187,7 @@ static bool resp_read_limit(struct conn *c, struct weir__slice limit, struct wei
     return resp_key_fits(c, key);
 }
 
-static bool resp_read_patience(struct conn *c, struct weir__slice word, int64_t *ns)
+bool resp_read_patience(struct conn *c, struct weir__slice word, int64_t *ns)
 {
     if (wire_patience(word, ns)) {
         *ns = server_patience(conn_server(c), *ns);
@@ -195,7 +199,7 @@ static bool resp_read_patience(struct conn *c, struct weir__slice word, int64_t 
     return false;
 }
 
-static bool looks_like_a_number(struct weir__slice word)
+bool resp_word_is_number(struct weir__slice word)
 {
     return word.len > 0 && (word.at[0] == '-' || (word.at[0] >= '0' && word.at[0] <= '9'));
 }
@@ -259,7 +263,7 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
 {
     bool patient = false;
 
-    if (i < w.n && looks_like_a_number(w.word[i]) &&
+    if (i < w.n && resp_word_is_number(w.word[i]) &&
         !resp_word_int(c, w.word[i++], "cost", 0, INT64_MAX, &op->cost))
         return false;
     for (; i < w.n; i += 2) {

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Tickets of limits in a Redis: `serve_tickets_redis.py PATH_TO_WEIR`.
+
+The Redis is a real one, started for each scene, and its clock is the real one.
+"""
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+from tickets_kit import WEIR, Error, check, enter, expect, left, play, stale, ticket, until
+
+from serve_kit import a_fleet  # pylint: disable=wrong-import-order
+
+
+def permits_are_shared():
+    with a_fleet("--limit", "c=concurrency 2 lease=1h") as (_, _, (a, b)):
+        t, u = ticket(a, "c"), ticket(b, "c")
+        expect("both are taken, for both", [enter(a, "c")[0], enter(b, "c")[0]], [0, 0])
+        expect("an exit", a.ask("WEIR.EXIT", t), "OK")
+        expect("frees one for both", [left(a, "c"), left(b, "c")], [1, 1])
+        check("only once", stale(a.ask("WEIR.EXIT", t)))
+        expect("which frees nothing", left(b, "c"), 1)
+        expect("the other", [b.ask("WEIR.EXIT", u), left(a, "c")], ["OK", 2])
+        many = [a.send("WEIR.ENTER", "c", f"k{i}") for i in range(200)]
+        many = [a.read()[6] for _ in many]
+        check("200 in a pipeline", all(many))
+        for t in many:
+            a.send("WEIR.EXIT", t)
+        expect("and out", [a.read() for _ in many], ["OK"] * 200)
+        expect("none is open", a.info()["open_tickets"], "0")
+        mixed = a.ask("WEIR.LIMIT", "SET", "m", "concurrency 2 + 3/h")
+        expect("rates beside permits", mixed, "OK")
+        t = [ticket(a, "m"), ticket(b, "m")] if b.ask("WEIR.LIMIT", "SET", "m",
+                                                      "concurrency 2 + 3/h") == "OK" else []
+        expect("the permits refuse", enter(a, "m")[0], 0)
+        a.ask("WEIR.EXIT", t[0])
+        expect("what they refused was not charged", enter(a, "m")[0], 1)
+
+
+def leases_and_connections_end():
+    with a_fleet("--limit", "c=concurrency 2 lease=1h") as (_, (one, _), (a, b)):
+        t = ticket(a, "c", "TTL", "300ms")
+        check("a ticket's own time ends", until(lambda: left(b, "c") == 2))
+        check("it is stale", stale(a.ask("WEIR.EXIT", t)))
+        with one.resp() as other:
+            ticket(other, "c", "CONN")
+            ticket(other, "c", "CONN")
+            expect("both are taken", left(b, "c"), 0)
+        check("the connection ends both", until(lambda: left(b, "c") == 2))
+        expect("counted", (a.info()["tickets_lapsed"], a.info()["tickets_abandoned"]), ("1", "2"))
+        a.ask("WEIR.LIMIT", "SET", "s", "concurrency 1 lease=200ms")
+        ticket(a, "s")
+        check("the lease of the limit", until(lambda: left(a, "s") == 1))
+
+
+def asks_again(c):
+    """Waits until the first waiter has polled: it is in the list then, and not only on its way."""
+    def asked():
+        return int(c.info()["store0"].partition("asked=")[2].partition(",")[0])
+    before = asked()
+    return until(lambda: asked() > before + 3)
+
+
+def a_permit_is_waited_for():
+    with a_fleet("--limit", "c=concurrency 1 queue=9 max-wait=1m lease=1h") as (_, (one, _),
+                                                                                (a, b)):
+        t = ticket(a, "c")
+        with one.resp() as other, one.resp() as third:
+            other.send("WEIR.ENTER", "c", "k", "WAIT", "30s")
+            check("one waits, and asks again and again", asks_again(a))
+            third.send("WEIR.ENTER", "c", "k", "WAIT", "30s")
+            check("two wait", until(lambda: a.info()["delayed_replies"] == "2"))
+            check("no answer", other.is_silent() and third.is_silent())
+            a.ask("WEIR.EXIT", t)
+            got = other.read()
+            check("the first enters", got[0] == 1 and got[6], got)
+            a.ask("WEIR.EXIT", got[6])
+            check("then the second", third.read()[0] == 1)
+        t = until(lambda: left(a, "c") == 0) and ticket(a, "c") if left(a, "c") else None
+        b.send("WEIR.ENTER", "c", "k", "WAIT", "200ms")
+        expect("time over", b.read()[0], 0)
+        check("a client that left keeps nothing", t is None and a.info()["delayed_replies"] == "0")
+
+
+def guards_of_a_node():
+    with a_fleet("--limit", "b=breaker errors=50% volume=2 open=1h") as (_, _, (a, b)):
+        for _ in range(2):
+            a.ask("WEIR.EXIT", ticket(a, "b"), "ERROR")
+        expect("a breaker is of one node", [enter(a, "b")[0], enter(b, "b")[0]], [0, 1])
+        reply = a.ask("WEIR.LIMIT", "SET", "m", "breaker + 10/s")
+        check("with rates it is refused, and says why", isinstance(reply, Error) and
+              "breaker looks at one node" in str(reply), reply)
+        expect("unless all of it is in memory",
+               [a.ask("WEIR.LIMIT", "SET", "m", "breaker + 10/s store=memory:"), enter(a, "m")[0]],
+               ["OK", 1])
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "weir.yaml")
+        for text, status, part in (
+                ("b: breaker", 0, ", per node: each daemon has its own"),
+                ("c: concurrency 5", 0, "c  concurrency 5 lease=1m\n"),
+                ("m: breaker + 10/s", 1, "3:6: breaker looks at one node")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"store: redis://127.0.0.1:1\nlimits:\n  {text}\n")
+            done = subprocess.run([WEIR, "check", path], capture_output=True, text=True,
+                                  check=False)
+            check(f"weir check: {text}", done.returncode == status and
+                  part in done.stdout + done.stderr, done)
+
+
+def a_redis_goes_down():
+    with a_fleet("--limit", "c=concurrency 4 lease=1h fallback=local", n=1,
+                 timeout="200ms") as (redis, _, (a,)):
+        t = ticket(a, "c")
+        redis.kill()
+        check("an exit is an error", until(lambda: "not answer" in str(r := a.ask(
+            "WEIR.EXIT", t)) or "down" in str(r)))
+        check("and the ticket stays", a.info()["open_tickets"] == "1")
+        u = ticket(a, "c")
+        expect("meanwhile this node enters alone", a.ask("WEIR.EXIT", u), "OK")
+        redis.start()
+        check("then it is exited", until(lambda: a.ask("WEIR.EXIT", t) == "OK" or
+                                         a.info()["open_tickets"] == "0"))
+        expect("none is open", a.info()["open_tickets"], "0")
+
+
+def clients_and_daemons_are_killed():
+    """Whatever is killed, no permit is lost for longer than its lease, and none is freed twice."""
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    with a_fleet("--limit", "c=concurrency 6 lease=2s") as (redis, daemons, (a, _)):
+        lines = [daemons[1].resp() for _ in range(6)]
+        held = 0
+        for line in lines:
+            if enter(line, "c", *(["CONN"] if chance.random() < 0.5 else []))[0]:
+                held += 1
+        expect(f"seed {seed}: all are taken", (held, enter(a, "c")[0]), (6, 0))
+        for line in lines[:3]:
+            line.reset()
+        daemons[1].kill()
+        check("the permits of a killed daemon return with their lease",
+              until(lambda: left(a, "c") == 6))
+        t = [ticket(a, "c") for _ in range(6)]
+        expect("and were returned once", enter(a, "c")[0], 0)
+        expect("all go", [a.ask("WEIR.EXIT", one) for one in t], ["OK"] * 6)
+        check("the Redis has no key of them", until(lambda: not redis.keys("*{c:k}*")))
+
+
+SCENES = [permits_are_shared, leases_and_connections_end, a_permit_is_waited_for, guards_of_a_node,
+          a_redis_goes_down, clients_and_daemons_are_killed]
+
+if __name__ == "__main__":
+    sys.exit(play("serve_tickets_redis", SCENES))
