@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 
-from daemon import (ROOMY, Daemon, Error, check, encode, expect, others_are_served, play, until)
+from daemon import (ROOMY, Daemon, Error, Resp, check, encode, expect, others_are_served, play,
+                    until)
 
 # The fields of CLIENT LIST that clients parse (Redis 7.2).
 FIELDS = ("id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem "
@@ -368,6 +369,12 @@ def a_cluster_of_one_node():
             refused(f"refused: CLUSTER {words}", c, ["CLUSTER", *words], f"'{words[0]}'")
         six.ask("HELLO", 3)
         check("SHARDS is maps in RESP3", isinstance(six.ask("CLUSTER", "SHARDS")[0], dict))
+    with Daemon("--insecure", listen=(":0",)) as daemon:
+        port = daemon.addresses[0][1]
+        for host in ("127.0.0.1", "127.0.0.2", "::1"):
+            with Resp((host, port)) as line:
+                expect(f"every address: the one that was reached, {host}, and no IPv4 in IPv6",
+                       line.ask("CLUSTER", "SLOTS")[0][2][:2], [host.encode(), port])
 
 
 # ---- Short answers -----------------------------------------------------------------------------
