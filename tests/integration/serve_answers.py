@@ -282,6 +282,35 @@ def what_never_fits_is_told_apart():
                (429, "60"))
 
 
+def a_denied_key_is_told_apart():
+    with Daemon(*LIMITS) as daemon, daemon.http() as c, daemon.resp() as r:
+        r.ask("WEIR.LIST", "ADD", "both", "DENY", "bad")
+        for how in ("take", "charge"):
+            answer = take(c, "both", "bad", how=how)
+            expect(f"{how}: 403", (answer.status, told(answer)["reason"],
+                                   told(answer)["retry_after_ms"], told(answer)["term"]),
+                   (403, "LISTED", -1, None))
+            check(f"{how}: no fields, no time to come back at",
+                  not any("ratelimit" in name or name == "retry-after" for name in answer.headers),
+                  answer)
+        body = told(take(c, "both", "bad", headers=PROBLEM))
+        expect("a problem says why", [body[name] for name in ("type", "title", "status",
+                                                              "violated-policies")],
+               ["about:blank", "Forbidden", 403, []])
+        check("and not that it is the cost", "deny list" in body["detail"], body)
+        expect("over RESP", pairs(r.ask("WEIR.TAKE", "both", "bad", "VERBOSE"))[b"reason"],
+               b"LISTED")
+        expect("a peek is an answer", take(c, "both", "bad", how="peek").status, 200)
+        for deny, status in (("", 429), ("&deny=403", 403)):
+            answer = c.ask("GET", f"/v1/auth/both?key=bad{deny}", None, PROBLEM)
+            expect(f"a proxy gets {status}, which it knows", (answer.status,
+                                                             told(answer)["reason"]),
+                   (status, "LISTED"))
+        expect("a cost that never fits has the status's title too",
+               told(c.ask("GET", "/v1/auth/win?key=k&cost=4", None, PROBLEM))["title"],
+               "Too Many Requests")
+
+
 # ---- Header fields -----------------------------------------------------------------------------
 
 POLICIES = [
@@ -627,7 +656,8 @@ if __name__ == "__main__":
     sys.exit(play("answers", [
         json_names_the_term, an_array_outlives_its_limits, resp_names_it_when_asked,
         take_all_names_the_limit, shadows_are_seen_and_counted, a_redis_says_the_same,
-        what_never_fits_is_told_apart, policies_are_described, t_is_the_time_until_more,
+        what_never_fits_is_told_apart, a_denied_key_is_told_apart,
+        policies_are_described, t_is_the_time_until_more,
         a_client_that_obeys_waits_for_the_next, terms_have_numbers_of_their_own,
         flavours_are_chosen, resets_may_be_times_of_day, retry_after_may_jitter,
         problems_are_detailed, forms_are_read,

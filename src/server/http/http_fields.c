@@ -23,7 +23,7 @@
  *           has the parameter weir-refused, which the draft allows as a comment.
  *
  * A shadow refuses nothing, and neither does `unlimited`, so no client should keep to them: they
- * are in no field.
+ * are in no field. A key on a list of the limit, which decides without its terms, has none.
  *
  * The other fields have one number for each, so they are about one term: the one that refused,
  * otherwise the one that lets the least through. Which fields are sent is for the operator to say
@@ -88,6 +88,8 @@ void http_terms_of(struct conn *c, const struct limit_op *op, const struct weir_
     terms->n = 0;
     terms->refuser = refused && !all ? v->term : -1;
     terms->known = true;
+    if (v->reason == WEIR_LISTED) /* no term was asked */
+        return;
     if (!all && op->limit)
         terms_add(c, terms, op, v);
     for (size_t i = 0; all && i < all->n; i++) {

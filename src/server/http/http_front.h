@@ -115,15 +115,20 @@ static inline int http_denied(const struct weir_verdict *v)
     return v->reason == WEIR_FALLBACK || v->reason == WEIR_FULL ? 503 : 429;
 }
 
-/* The same for a client that asks for itself: 422 if no waiting helps, so that a client which
- * repeats what was refused with 429 does not repeat that. */
+/* The same for a client that asks for itself. If no waiting helps it is 403 for a key on the deny
+ * list and otherwise 422, so that a client which repeats what was refused with 429 does not repeat
+ * that. */
 static inline int http_refused(const struct weir_verdict *v)
 {
     const int status = http_denied(v);
 
-    return status == 429 && v->retry_after_ns < 0 ? 422 : status;
+    if (status != 429 || v->retry_after_ns >= 0)
+        return status;
+    return v->reason == WEIR_LISTED ? 403 : 422;
 }
 
+/* Writes {"type":"about:blank","title":"Not Found", for that status. */
+char *http_put_blank_type(char *at, int status);
 /* The status for an error of the engine. */
 int http_status_of(int error);
 /* Replies with an error of the engine; does not flush, because the flush itself calls it. */

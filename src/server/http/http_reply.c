@@ -143,13 +143,18 @@ void http_reply_nothing(const struct http_call *call, int status)
 }
 
 /* A problem without a type of its own: its title is that of the status. */
-static char *put_problem_head(char *at, int status)
+char *http_put_blank_type(char *at, int status)
 {
     const char *title = http_status_text(status) + 4;
 
     at = http_put_text(at, "{\"type\":\"about:blank\",\"title\":\"");
     at = http_put(at, title, strlen(title));
-    at = http_put_text(at, "\",\"status\":");
+    return http_put_text(at, "\",");
+}
+
+static char *put_problem_head(char *at, int status)
+{
+    at = http_put_text(http_put_blank_type(at, status), "\"status\":");
     at = http_put_int(at, status);
     return http_put_text(at, ",\"detail\":");
 }

@@ -101,14 +101,23 @@ static char *put_type(char *at, int status, const struct weir_verdict *v)
     if (v->reason == WEIR_FULL || v->reason == WEIR_FALLBACK)
         return http_put_text(
             at, "{\"type\":\"" TYPES "temporary-reduced-capacity\",\"title\":\"Request "
-                "cannot be satisfied due to temporary server capacity constraints\"");
+                "cannot be satisfied due to temporary server capacity constraints\",");
     if (v->retry_after_ns < 0)
-        return http_put_text(at, status == 422 ? "{\"type\":\"about:blank\",\"title\":"
-                                                 "\"Unprocessable Content\""
-                                               : "{\"type\":\"about:blank\",\"title\":"
-                                                 "\"The cost can never fit\"");
+        return http_put_blank_type(at, status);
     return http_put_text(at, "{\"type\":\"" TYPES "quota-exceeded\",\"title\":\"Request cannot be "
-                             "satisfied as assigned quota has been exceeded\"");
+                             "satisfied as assigned quota has been exceeded\",");
+}
+
+static const char *detail_of(const struct weir_verdict *v)
+{
+    if (v->reason == WEIR_FULL)
+        return "the store is full";
+    if (v->reason == WEIR_FALLBACK)
+        return "the store does not answer";
+    if (v->reason == WEIR_LISTED)
+        return "the key is on the limit's deny list: waiting does not help";
+    return v->retry_after_ns < 0 ? "the cost can never fit: waiting does not help"
+                                 : "try again after retry_after_ms";
 }
 
 /* The terms that refused: the first of them, and the others that have less left than was asked for.
@@ -136,15 +145,11 @@ static char *put_violated(char *at, const struct limit_op *op, const struct http
 static char *put_problem(char *at, const struct limit_op *op, int status,
                          const struct weir_verdict *v, const struct http_terms *terms)
 {
-    at = put_type(at, status, v);
-    at = http_put_text(at, ",\"status\":");
-    at = http_put_int(at, status);
-    at =
-        http_put_text(at, v->reason == WEIR_FULL       ? ",\"detail\":\"the store is full\""
-                          : v->reason == WEIR_FALLBACK ? ",\"detail\":\"the store does not answer\""
-                          : v->retry_after_ns < 0
-                              ? ",\"detail\":\"the cost can never fit: waiting does not help\""
-                              : ",\"detail\":\"try again after retry_after_ms\"");
+    const char *detail = detail_of(v);
+
+    at = http_put_text(put_type(at, status, v), "\"status\":");
+    at = http_put_text(http_put_int(at, status), ",\"detail\":\"");
+    at = http_put_text(http_put(at, detail, strlen(detail)), "\"");
     return http_put_text(put_violated(at, op, terms), ",");
 }
 

@@ -236,7 +236,7 @@ def live_by_http():
         expect("unlisted", ask("DELETE", "/v1/lists/api?deny=a"), (200, {"changed": 1}))
         expect("counts", ask("GET", "/v1/lists/api"), (200, {"allow": 0, "deny": 1}))
         answer = c.ask("GET", "/v1/take?limit=api&key=10.1.1.1")
-        expect("denied: no waiting helps", answer.status, 422)
+        expect("denied: no waiting helps", answer.status, 403)
 
 
 def tokens_have_their_keys():
