@@ -411,7 +411,8 @@ enum weir_full {
     WEIR_FULL_EVICT, /* the place of another key, or none; the store keeps the debt of keys without
                         a place, so no key is granted more than its limit (docs/guide/store.md) */
     WEIR_FULL_DENY,  /* a refusal, reason FULL; retry_after_ns says when a place may be free    */
-    WEIR_FULL_ALLOW  /* a grant, reason FULL, that is not counted: it may exceed the limit      */
+    WEIR_FULL_ALLOW  /* a grant, reason FULL, that is not counted: it may exceed the limit. Other
+                        limits and terms of the same request are charged, and may refuse it     */
 };
 
 /* A clock of the caller's own, used in place of weir_now(NULL). Times are nanoseconds since the

@@ -9,6 +9,8 @@ void weir__fallback_full(struct weir *w, const struct weir__compiled_term *c, in
 {
     const bool allow = weir__term_full(w, c) == WEIR_FULL_ALLOW;
 
+    if (allow && !v->allowed)
+        return; /* the term refuses it, with a place or without */
     if (wait_ns >= WEIR__NEVER_NS - WEIR__NOW_MAX)
         wait_ns = RETRY_IN_FLIGHT_NS;
     if (counted)
@@ -18,6 +20,7 @@ void weir__fallback_full(struct weir *w, const struct weir__compiled_term *c, in
                                .reason = WEIR_FULL,
                                .which = allow ? -1 : 0,
                                .limit = c->meter.limit,
+                               .remaining = allow ? c->meter.limit : 0,
                                .retry_after_ns = allow ? 0 : weir__max(1, wait_ns)};
 }
 
@@ -57,6 +60,7 @@ int weir__fallback_error(struct weir *w, const struct weir_policy *p, int error,
                                .reason = WEIR_FALLBACK,
                                .which = fallback == WEIR_FALLBACK_ALLOW ? -1 : 0,
                                .limit = limit,
+                               .remaining = fallback == WEIR_FALLBACK_ALLOW ? limit : 0,
                                .retry_after_ns =
                                    fallback == WEIR_FALLBACK_ALLOW ? 0 : RETRY_BUSY_NS};
     return 0;

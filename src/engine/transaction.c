@@ -453,6 +453,26 @@ static bool make_place(struct weir__transaction *tx, int i, int64_t *free_ns)
     return it->overflows;
 }
 
+/* The key of the first item has no place, and full=allow grants it uncounted: it is asked for
+ * nothing from now on, and the other keys decide. False: its own term refuses it, with a place or
+ * without. */
+static bool leave_uncounted(struct weir__transaction *tx, int first, bool allowed)
+{
+    for (int i = first; i < tx->n; i++) {
+        struct weir__part *p = &tx->part[i];
+        struct weir_verdict one;
+
+        if (tx->item[i].first != first)
+            continue;
+        weir__meter_peek(p->meter, p->state, &p->attempt, &one);
+        if (!allowed && !one.allowed && !p->meter->term.shadow)
+            return false;
+        p->attempt.cost = 0;
+    }
+    tx->uncounted = true;
+    return true;
+}
+
 /* Makes places for all items that will be charged and have none. False: the store is full, and *v
  * says so; or a table must grow first. */
 static bool make_places(struct weir__transaction *tx, struct weir_verdict *v)
@@ -466,6 +486,10 @@ static bool make_places(struct weir__transaction *tx, struct weir_verdict *v)
 
         if (it->newcomer >= 0 && !it->made && !it->overflows && is_charged(tx, i, allowed) &&
             !make_place(tx, first, &free_ns)) {
+            if (free_ns != WEIR__GROW_FIRST &&
+                weir__term_full(tx->engine, it->term) == WEIR_FULL_ALLOW &&
+                leave_uncounted(tx, first, allowed))
+                continue;
             forget_unused(tx, true);
             if (free_ns == WEIR__GROW_FIRST) {
                 tx->to_grow = it->term->table;
@@ -518,6 +542,9 @@ static void peek_places(struct weir__transaction *tx, struct weir_verdict *v)
                 tx->to_grow = first->term->table;
                 break;
             }
+            if (weir__term_full(tx->engine, first->term) == WEIR_FULL_ALLOW &&
+                leave_uncounted(tx, tx->item[i].first, allowed))
+                continue;
             weir__fallback_full(tx->engine, first->term, free_ns - tx->now.now_ns, false, v);
             v->which = v->allowed ? -1 : i;
             break;
@@ -570,6 +597,11 @@ static int transaction_decide(struct weir__transaction *tx, enum weir__verb verb
     v->overflow = false;
     if (verb == WEIR__PEEK) {
         peek_places(tx, v);
+        if (tx->uncounted && !tx->to_grow && v->reason != WEIR_FULL) {
+            copy_trials(tx);
+            weir__decide_peek(tx->part, tx->n, v);
+            v->overflow = false;
+        }
     } else if (make_places(tx, v)) {
         copy_trials(tx); /* asking has changed the copies */
         weir__decide_take(tx->part, tx->n, v);
@@ -652,7 +684,7 @@ static int transaction_begin(struct weir__transaction *tx, struct weir *w, enum 
     tx->n = tx->locks = 0;
     tx->listed = -1;
     tx->wait = (struct weir__wait_options){0};
-    tx->scratch = false;
+    tx->uncounted = tx->scratch = false;
     tx->to_grow = NULL;
     tx->newcomers = 0;
     tx->cells.n = 0;
@@ -704,6 +736,11 @@ int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size
     error = transaction_run(&tx, v, receipt);
     if (error)
         return error;
+    if (tx.uncounted && v->allowed) {
+        v->reason = WEIR_FULL;
+        if (verb != WEIR__PEEK)
+            atomic_fetch_add_explicit(&w->allowed_full, 1, memory_order_relaxed);
+    }
     transaction_count_warned(&tx, v);
     transaction_name(&tx, all, v);
     return 0;

@@ -48,6 +48,7 @@ struct weir__transaction {
      * Large ones are in the scratch memory. */
     _Alignas(16) unsigned char start[WEIR_TERMS_MAX][WEIR__SAVED_INLINE];
     _Alignas(16) unsigned char trial[WEIR_TERMS_MAX][WEIR__SAVED_INLINE];
+    bool uncounted;              /* a key without a place is granted by full=allow */
     bool scratch;                /* the engine's scratch memory is locked */
     char *scratch_at;            /* what is left of it */
     struct weir__table *to_grow; /* it must grow before the transaction starts again; or NULL */

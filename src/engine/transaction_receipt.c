@@ -6,8 +6,7 @@ static void note_reservation_terms(const struct weir__transaction *tx, const str
                                    struct weir_reservation *r)
 {
     *r = (struct weir_reservation){.act_ns = weir__add_sat(tx->now.now_ns, v->wait_ns)};
-    /* A grant that was not counted (FULL) has nothing to give back. */
-    if (!v->allowed || v->reason == WEIR_FULL)
+    if (!v->allowed)
         return;
     r->n = tx->n;
     for (int i = 0; i < tx->n; i++) {
@@ -32,7 +31,7 @@ static void note_ticket_terms(const struct weir__transaction *tx, const struct w
     if (!v->allowed)
         return;
     weir__ticket_begin(t, tx->engine, tx->now.now_ns);
-    for (int i = 0; i < tx->n && v->reason != WEIR_FULL; i++) {
+    for (int i = 0; i < tx->n; i++) {
         const struct weir__transaction_item *it = &tx->item[i];
 
         if (weir__meter_guards(tx->part[i].meter) && it->verdict.allowed &&

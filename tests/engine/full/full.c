@@ -146,6 +146,7 @@ static void allowing_grants_what_is_not_counted(void **state)
         }
         assert_int_equal(v.reason, WEIR_FULL);
         assert_int_equal(v.wait_ns, 0);
+        assert_int_equal(v.remaining, v.limit); /* all of it would be granted now */
         uncounted++;
         assert_true(take_n(w, p, i, 1, T0).allowed);
     }
@@ -154,6 +155,88 @@ static void allowing_grants_what_is_not_counted(void **state)
     assert_int_equal(s.allowed_full, 2 * uncounted);
     assert_int_equal(s.live_keys, CROWD - uncounted);
     assert_int_equal(s.evicted + s.refused_full, 0);
+    backend_close(w);
+}
+
+#define LOOSE "sliding-log 20/1h full=allow"
+
+/* full=allow of one limit grants what its own table cannot count: the other limits of the request
+ * are charged, and refuse. All were granted, and nothing was counted. */
+static void allowing_in_one_limit_leaves_the_others_in_force(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_EVICT);
+    struct weir_policy *loose = backend_policy(w, "loose", LOOSE, T0);
+    struct weir_policy *strict = backend_policy(w, "strict", "token-bucket 5/1h", T0);
+    uint64_t full = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < CROWD; i++)
+        (void)take_n(w, loose, i, 1, T0);
+    for (uint32_t key = CROWD; key < CROWD + 4; key++) {
+        struct weir_request rq[] = {{loose, &key, sizeof key, 1, 0},
+                                    {strict, &key, sizeof key, 1, 0}};
+        struct weir_reservation r;
+        struct weir_verdict v;
+        int64_t back;
+
+        for (int i = 0; i < 8; i++) {
+            assert_int_equal(weir_take_all_at(w, rq, 2, T0, &v), 0);
+            assert_int_equal(v.allowed, i < 5);
+            assert_int_equal(v.which, i < 5 ? -1 : 1);
+            assert_int_equal(v.remaining, i < 5 ? 4 - i : 0);
+            full += v.allowed && v.reason == WEIR_FULL;
+        }
+        rq[1].patience_ns = WEIR_FOREVER; /* the strict limit has a turn to give back */
+        assert_int_equal(weir_reserve_at(w, rq, 2, T0, &r, &v), 0);
+        assert_true(v.allowed && v.wait_ns > 0);
+        assert_int_equal(weir_cancel_at(w, &r, T0, &back), 0);
+        assert_int_equal(peek_n(w, strict, key, 1, T0).retry_after_ns, HOUR / 5);
+    }
+    assert_int_equal(full, 4 * 5);
+    backend_close(w);
+}
+
+static void allowing_in_one_term_leaves_the_others_in_force(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_EVICT);
+    struct weir_policy *flooded = backend_policy(w, "flooded", LOOSE, T0);
+    struct weir_policy *p = backend_policy(w, "p", LOOSE " + token-bucket 5/1h", T0);
+
+    (void)state;
+    for (uint32_t i = 0; i < CROWD; i++)
+        (void)take_n(w, flooded, i, 1, T0);
+    for (int i = 0; i < 8; i++) {
+        const struct weir_verdict peeked = peek_n(w, p, CROWD, 1, T0);
+        const struct weir_verdict v = take_n(w, p, CROWD, 1, T0);
+
+        assert_int_equal(v.allowed, i < 5);
+        assert_int_equal(v.reason, i < 5 ? WEIR_FULL : WEIR_LIMITED);
+        assert_memory_equal(&peeked, &v, sizeof v);
+    }
+    backend_close(w);
+}
+
+/* What a limit refuses is not granted because the refusal cannot be counted. */
+static void allowing_grants_nothing_that_is_refused(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_EVICT);
+    struct weir_policy *p = backend_policy(w, "p", LOOSE " count-denied", T0);
+    struct weir_policy *closed = backend_policy(w, "closed", "token-bucket 1/1h", T0);
+    const uint32_t key = CROWD;
+    const struct weir_request rq[] = {{p, &key, sizeof key, 1, 0},
+                                      {closed, &key, sizeof key, 1, 0}};
+    struct weir_verdict v;
+
+    (void)state;
+    for (uint32_t i = 0; i < CROWD; i++)
+        (void)take_n(w, p, i, 1, T0);
+    assert_int_equal(peek_n(w, p, key, 21, T0).reason, WEIR_TOO_BIG);
+    assert_int_equal(take_n(w, p, key, 21, T0).reason, WEIR_TOO_BIG);
+    assert_true(take_n(w, closed, key, 1, T0).allowed);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(weir_take_all_at(w, rq, 2, T0, &v), 0);
+        assert_false(v.allowed);
+    }
     backend_close(w);
 }
 
@@ -371,6 +454,9 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(denying_keeps_the_keys_that_have_places),
     cmocka_unit_test(a_key_denied_a_place_finds_one_after_retry_after),
     cmocka_unit_test(allowing_grants_what_is_not_counted),
+    cmocka_unit_test(allowing_in_one_limit_leaves_the_others_in_force),
+    cmocka_unit_test(allowing_in_one_term_leaves_the_others_in_force),
+    cmocka_unit_test(allowing_grants_nothing_that_is_refused),
     cmocka_unit_test(a_take_of_nothing_evicts_no_key),
     cmocka_unit_test(a_reset_key_that_owes_nothing_evicts_no_key),
     cmocka_unit_test(fully_recovered_keys_make_place_without_being_counted),
