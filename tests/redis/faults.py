@@ -1,6 +1,6 @@
 """What callers are answered when their Redis fails: faults.py --hammer=PROGRAM [SCENE...].
 
-Every scene is an ordeal (ordeal.py), or much like one. What callers saw is printed.
+Every scene is a fault trial (fault_trial.py), or much like one. What callers saw is printed.
 """
 
 import contextlib
@@ -9,31 +9,32 @@ import sys
 
 from fleet_kit import Client, Hammer, Proxy, Redis, check, expect, now_us, play, say, until
 from laws import SLACK_US, in_time
-from ordeal import BUCKET, BURST, NODES, PAUSE_US, TIMEOUT, TIMEOUT_US, Ordeal, ordeal, suffers
+from fault_trial import (BUCKET, BURST, NODES, PAUSE_US, TIMEOUT, TIMEOUT_US, FaultTrial,
+                         fault_trial, survives)
 
 
 # ---- The server --------------------------------------------------------------------------------
 
 
 def it_is_killed_and_started_again():
-    with ordeal("killed", "--appendonly", "yes") as o:
-        suffers(o, o.redis.kill, o.redis.start)
+    with fault_trial("killed", "--appendonly", "yes") as o:
+        survives(o, o.redis.kill, o.redis.start)
 
 
 def it_is_killed_and_has_forgotten_all():
-    with ordeal("killed, forgetful") as o:
+    with fault_trial("killed, forgetful") as o:
         o.extra = BURST
-        suffers(o, o.redis.kill, o.redis.start)
+        survives(o, o.redis.kill, o.redis.start)
 
 
 def it_is_paused_for_five_seconds():
-    with ordeal("paused 5 s") as o:
-        suffers(o, o.redis.pause, o.redis.resume, seconds=5)
+    with fault_trial("paused 5 s") as o:
+        survives(o, o.redis.pause, o.redis.resume, seconds=5)
 
 
 def it_is_full():
-    with ordeal("full") as o:
-        suffers(o, lambda: o.redis.call("CONFIG", "SET", "maxmemory", "1"),
+    with fault_trial("full") as o:
+        survives(o, lambda: o.redis.call("CONFIG", "SET", "maxmemory", "1"),
                 lambda: o.redis.call("CONFIG", "SET", "maxmemory", "0"))
 
 
@@ -65,8 +66,8 @@ def it_is_full_to_the_brim():
 
 
 def it_becomes_a_replica():
-    with ordeal("read-only") as o:
-        suffers(o, lambda: o.redis.call("REPLICAOF", "127.0.0.1", "1"),
+    with fault_trial("read-only") as o:
+        survives(o, lambda: o.redis.call("REPLICAOF", "127.0.0.1", "1"),
                 lambda: o.redis.call("REPLICAOF", "NO", "ONE"))
 
 
@@ -75,15 +76,15 @@ def its_password_is_changed():
         o.redis.call("CONFIG", "SET", "requirepass", password)
         o.redis.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
-    with ordeal("password changed") as o:
-        suffers(o, lambda: change(o, "other"), lambda: change(o, ""))
+    with fault_trial("password changed") as o:
+        survives(o, lambda: change(o, "other"), lambda: change(o, ""))
 
 
 def its_password_is_wrong_from_the_start():
     with contextlib.ExitStack() as stack:
         redis = stack.enter_context(Redis())
         redis.call("CONFIG", "SET", "requirepass", "right")
-        o = Ordeal(stack, redis, "wrong password", password="wrong%40")
+        o = FaultTrial(stack, redis, "wrong password", password="wrong%40")
         until(lambda: all(node.look()["down"] for node in o.nodes), "all have noticed")
         o.down_us = now_us()
         lines = " ".join(o.sharers[0].log())
@@ -102,7 +103,7 @@ def its_password_is_wrong_from_the_start():
 
 def its_scripts_are_flushed():
     """Once, and all the time: a flush costs a repetition, and no more."""
-    with ordeal("scripts flushed") as o:
+    with fault_trial("scripts flushed") as o:
         o.works()
         o.ends_phase("before")
         o.redis.call("SCRIPT", "FLUSH")
@@ -127,16 +128,16 @@ def its_scripts_are_flushed():
 
 def it_is_busy():
     """Another client's script does not end."""
-    with ordeal("busy", "--busy-reply-threshold", "10") as o:
+    with fault_trial("busy", "--busy-reply-threshold", "10") as o:
         other = Client(o.redis.port)
-        suffers(o, lambda: other.send("EVAL", "while true do end", 0),
+        survives(o, lambda: other.send("EVAL", "while true do end", 0),
                 lambda: o.redis.call("SCRIPT", "KILL"))
         other.close()
 
 
 def it_forbids():
-    with ordeal("forbidden") as o:
-        suffers(o, lambda: o.redis.call("ACL", "SETUSER", "default", "-evalsha"),
+    with fault_trial("forbidden") as o:
+        survives(o, lambda: o.redis.call("ACL", "SETUSER", "default", "-evalsha"),
                 lambda: o.redis.call("ACL", "SETUSER", "default", "+evalsha"))
 
 
@@ -145,12 +146,12 @@ def it_takes_no_more_connections():
         o.redis.call("CONFIG", "SET", "maxclients", 1)
         o.redis.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
-    with ordeal("crowded") as o:
-        suffers(o, lambda: crowd(o), lambda: o.redis.call("CONFIG", "SET", "maxclients", 100))
+    with fault_trial("crowded") as o:
+        survives(o, lambda: crowd(o), lambda: o.redis.call("CONFIG", "SET", "maxclients", 100))
 
 
 def its_connections_are_killed_all_the_time():
-    with ordeal("killing storm") as o:
+    with fault_trial("killing storm") as o:
         o.works()
         o.ends_phase("before")
         end = now_us() + 500_000
@@ -189,8 +190,8 @@ def it_is_not_there_at_the_start():
 
 
 def cut(mode):
-    with ordeal(mode, proxied=True) as o:
-        suffers(o, lambda: o.proxy.turn(mode), lambda: o.proxy.turn("forward"))
+    with fault_trial(mode, proxied=True) as o:
+        survives(o, lambda: o.proxy.turn(mode), lambda: o.proxy.turn("forward"))
 
 
 def the_way_is_a_black_hole():
@@ -212,9 +213,9 @@ def answers_are_broken_off():
 def answers_come_twice():
     """The second may be taken for the answer to the next question: what is believed then is not
     bounded."""
-    with ordeal("double", proxied=True) as o:
+    with fault_trial("double", proxied=True) as o:
         o.believed = False
-        suffers(o, lambda: o.proxy.turn("double"), lambda: o.proxy.turn("forward"))
+        survives(o, lambda: o.proxy.turn("double"), lambda: o.proxy.turn("forward"))
 
 
 def answers_come_unasked():

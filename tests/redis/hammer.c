@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "book.h"
+#include "call_record.h"
 
 #define THREADS_MOST 64
 #define BATCH_MOST   64
@@ -46,7 +46,7 @@ static struct {
 static struct weir *engine;
 static struct weir_policy *policy;
 static struct inside *inside;
-static struct call_book *books[THREADS_MOST];
+static struct call_record *records[THREADS_MOST];
 static _Atomic bool over;
 static _Atomic int64_t lag_ns, lag_most_ns; /* of the phase, and of all */
 static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -90,7 +90,7 @@ static void print_remote(void)
 static void begin_line(const char *is)
 {
     (void)pthread_mutex_lock(&out_lock);
-    (void)printf("{\"is\":\"%s\",\"at_us\":%lld", is, (long long)(book_now() / 1000));
+    (void)printf("{\"is\":\"%s\",\"at_us\":%lld", is, (long long)(record_now() / 1000));
 }
 
 static void end_line(void)
@@ -112,32 +112,32 @@ static void print_log(void *arg, const char *line)
 static void report_phase(const char *name)
 {
     const bool look = strcmp(name, "look") == 0;
-    struct book_tally t = {0};
+    struct call_tally t = {0};
 
     if (!look)
-        t = book_sum(books, (int)chosen.threads, true);
+        t = record_sum(records, (int)chosen.threads, true);
     begin_line(look ? "look" : "phase");
     (void)printf(",\"name\":");
     print_text(name);
     print_remote();
     if (!look) {
         (void)printf(",\"lag_us\":%lld,", (long long)(atomic_exchange(&lag_ns, 0) / 1000));
-        book_print(stdout, &t);
+        record_print(stdout, &t);
     }
     end_line();
 }
 
 static void report_end(void)
 {
-    const struct book_tally t = book_sum(books, (int)chosen.threads, false);
+    const struct call_tally t = record_sum(records, (int)chosen.threads, false);
 
     begin_line("end");
     print_remote();
     (void)printf(",\"lag_us\":%lld,\"inside_most\":%d,", (long long)(lag_most_ns / 1000),
                  inside ? inside->most : 0);
-    book_print(stdout, &t);
+    record_print(stdout, &t);
     (void)printf(",\"grants\":");
-    book_print_grants(stdout, books, (int)chosen.threads);
+    record_print_grants(stdout, records, (int)chosen.threads);
     end_line();
 }
 
@@ -166,19 +166,19 @@ static struct weir_request request(int place, uint64_t turn)
     return (struct weir_request){policy, key, (size_t)len, chosen.cost, 0};
 }
 
-static void call_take(struct call_book *b, uint64_t turn)
+static void call_take(struct call_record *b, uint64_t turn)
 {
     const struct weir_request rq = request(0, turn);
-    const int64_t begin = book_now();
+    const int64_t begin = record_now();
     struct weir_verdict v;
     const int error = weir_take(engine, &rq, &v);
-    const int64_t end = book_now();
+    const int64_t end = record_now();
 
-    book_write(b, error, &v, rq.cost, begin, end);
-    book_time(b, begin, end);
+    record_write(b, error, &v, rq.cost, begin, end);
+    record_time(b, begin, end);
 }
 
-static void call_many(struct call_book *b, uint64_t turn)
+static void call_many(struct call_record *b, uint64_t turn)
 {
     struct weir_request rq[BATCH_MOST];
     struct weir_verdict v[BATCH_MOST];
@@ -187,16 +187,16 @@ static void call_many(struct call_book *b, uint64_t turn)
 
     for (int64_t i = 0; i < chosen.batch; i++)
         rq[i] = request((int)i, turn * (uint64_t)chosen.batch + (uint64_t)i);
-    begin = book_now();
+    begin = record_now();
     error = weir_take_many(engine, rq, (size_t)chosen.batch, v);
-    end = book_now();
+    end = record_now();
     for (int64_t i = 0; i < chosen.batch; i++)
-        book_write(b, error && v[i].limit < 0 ? error : 0, &v[i], rq[i].cost, begin, end);
-    book_time(b, begin, end);
+        record_write(b, error && v[i].limit < 0 ? error : 0, &v[i], rq[i].cost, begin, end);
+    record_time(b, begin, end);
 }
 
 /* Two keys; the second one is never refused. */
-static void call_all(struct call_book *b, uint64_t turn)
+static void call_all(struct call_record *b, uint64_t turn)
 {
     struct weir_request rq[2] = {request(0, turn), request(1, turn)};
     int64_t begin, end;
@@ -205,70 +205,70 @@ static void call_all(struct call_book *b, uint64_t turn)
 
     rq[1].key_len = (size_t)snprintf(key_of[1], WEIR_KEY_MAX, "beside %llu of %d",
                                      (unsigned long long)turn, (int)getpid());
-    begin = book_now();
+    begin = record_now();
     error = weir_take_all(engine, rq, 2, &v);
-    end = book_now();
-    book_write(b, error, &v, chosen.cost, begin, end);
-    book_time(b, begin, end);
+    end = record_now();
+    record_write(b, error, &v, chosen.cost, begin, end);
+    record_time(b, begin, end);
 }
 
 /* A wait is not measured: it may be long. */
-static void call_wait(struct call_book *b, uint64_t turn)
+static void call_wait(struct call_record *b, uint64_t turn)
 {
     const struct weir_request rq = request(0, turn);
-    const int64_t begin = book_now();
+    const int64_t begin = record_now();
     struct weir_verdict v;
     const int error = weir_wait(engine, &rq, weir_now(engine) + 500 * MS, &v);
 
-    book_write(b, error, &v, rq.cost, begin, book_now());
+    record_write(b, error, &v, rq.cost, begin, record_now());
 }
 
 /* Every other reservation is cancelled at once, and then does not count as a grant. */
-static void call_reserve(struct call_book *b, uint64_t turn)
+static void call_reserve(struct call_record *b, uint64_t turn)
 {
     const struct weir_request rq = request(0, turn);
-    const int64_t begin = book_now();
+    const int64_t begin = record_now();
     struct weir_reservation r;
     struct weir_verdict v;
     int64_t back = 0, end;
     int error = weir_reserve(engine, &rq, 1, &r, &v);
 
-    end = book_now();
-    book_time(b, begin, end);
+    end = record_now();
+    record_time(b, begin, end);
     if (!error && v.allowed && turn % 2 == 0) {
         error = weir_cancel(engine, &r, &back);
-        book_time(b, end, book_now());
+        record_time(b, end, record_now());
     }
     if (back < rq.cost || error)
-        book_write(b, error, &v, rq.cost - back, begin, end);
+        record_write(b, error, &v, rq.cost - back, begin, end);
 }
 
-static void leave(struct call_book *b, struct weir_ticket *t)
+static void leave(struct call_record *b, struct weir_ticket *t)
 {
     for (int tries = 0; tries < 1000; tries++) {
-        const int64_t begin = book_now();
+        const int64_t begin = record_now();
         const int error = weir_exit(engine, t, WEIR_SUCCESS);
-        const int64_t end = book_now();
+        const int64_t end = record_now();
 
-        book_time(b, begin, end);
+        record_time(b, begin, end);
         if (error == 0)
             return;
-        book_write(b, error, NULL, 0, begin, end);
+        record_write(b, error, NULL, 0, begin, end);
         rest(10000);
     }
 }
 
-static void call_enter(struct call_book *b, uint64_t turn)
+static void call_enter(struct call_record *b, uint64_t turn)
 {
     const struct weir_request rq = request(0, turn);
-    const int64_t begin = book_now();
+    const int64_t begin = record_now();
     struct weir_ticket t;
     struct weir_verdict v;
     const int error = weir_enter(engine, &rq, &t, &v);
-    const int64_t end = book_now();
+    const int64_t end = record_now();
 
-    book_write(b, error, &v, rq.cost, begin, end);
-    book_time(b, begin, end);
+    record_write(b, error, &v, rq.cost, begin, end);
+    record_time(b, begin, end);
     if (error || !v.allowed)
         return;
     if (inside) {
@@ -286,7 +286,7 @@ static void call_enter(struct call_book *b, uint64_t turn)
 
 static const struct hammer_verb {
     const char *name;
-    void (*call)(struct call_book *b, uint64_t turn);
+    void (*call)(struct call_record *b, uint64_t turn);
 } VERBS[] = {{"take", call_take}, {"many", call_many},       {"all", call_all},
              {"wait", call_wait}, {"reserve", call_reserve}, {"enter", call_enter},
              {NULL, NULL}};
@@ -294,7 +294,7 @@ static const struct hammer_verb {
 static void *hammer(void *arg)
 {
     const struct hammer_verb *verb = VERBS;
-    struct call_book *b = arg;
+    struct call_record *b = arg;
 
     while (strcmp(verb->name, chosen.verb) != 0)
         verb++;
@@ -310,11 +310,11 @@ static void *watch_lag(void *arg)
 {
     (void)arg;
     while (!over) {
-        const int64_t begin = book_now();
+        const int64_t begin = record_now();
         int64_t late;
 
         rest(LAG_NAP_NS / 1000);
-        late = book_now() - begin - LAG_NAP_NS;
+        late = record_now() - begin - LAG_NAP_NS;
         if (late > lag_ns)
             lag_ns = late;
         if (late > lag_most_ns)
@@ -379,7 +379,7 @@ static bool open_all(void)
 {
     const struct weir_log log = {print_log, NULL};
     const struct weir_options o = {.store = chosen.url, .log = &log};
-    const int64_t begin = book_now();
+    const int64_t begin = record_now();
     struct weir_diag why = {0};
 
     if (chosen.inside && !open_inside()) {
@@ -392,7 +392,7 @@ static bool open_all(void)
         return false;
     }
     begin_line("ready");
-    (void)printf(",\"took_us\":%lld,\"now_us\":%lld", (long long)((book_now() - begin) / 1000),
+    (void)printf(",\"took_us\":%lld,\"now_us\":%lld", (long long)((record_now() - begin) / 1000),
                  (long long)(weir_now(engine) / 1000));
     print_remote();
     end_line();
@@ -416,14 +416,14 @@ static void run(void)
     pthread_t thread[THREADS_MOST + 1];
 
     for (int i = 0; i < chosen.threads; i++) {
-        books[i] = malloc(sizeof *books[i]);
-        if (!books[i])
+        records[i] = malloc(sizeof *records[i]);
+        if (!records[i])
             abort();
-        book_init(books[i]);
+        record_init(records[i]);
     }
     for (int i = 0; i <= chosen.threads; i++)
         if (pthread_create(&thread[i], NULL, i < chosen.threads ? hammer : watch_lag,
-                           i < chosen.threads ? books[i] : NULL) != 0)
+                           i < chosen.threads ? records[i] : NULL) != 0)
             abort();
     if (chosen.calls == 0) {
         obey();
@@ -453,8 +453,8 @@ int main(int argc, char **argv)
     report_end();
     weir_close(engine);
     for (int i = 0; i < chosen.threads; i++) {
-        free(books[i]->grant);
-        free(books[i]);
+        free(records[i]->grant);
+        free(records[i]);
     }
     return 0;
 }

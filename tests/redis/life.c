@@ -4,7 +4,7 @@
  *     remote_life redis+unix:/path
  */
 #include "../engine/backend.h"
-#include "beside.h"
+#include "observer.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -56,7 +56,7 @@ static void a_thousand_engines_leave_nothing_behind(void **state)
     print_message("  %.2f ms each\n", (double)(mono_ns() - begin) / 1e9);
     assert_int_equal(entries("/proc/self/fd"), files);
     assert_threads(threads);
-    assert_int_equal(beside_number("EXISTS weir:1:{fleet}:nodes"), 0);
+    assert_int_equal(observer_number("EXISTS weir:1:{fleet}:nodes"), 0);
 }
 
 static void engines_without_a_store_leave_nothing_behind_either(void **state)
@@ -90,7 +90,7 @@ static void engines_of_one_process_are_nodes_each(void **state)
     (void)state;
     for (int i = 0; i < MANY; i++)
         w[i] = open_there("");
-    assert_int_equal(beside_number("ZCARD weir:1:{fleet}:nodes"), MANY);
+    assert_int_equal(observer_number("ZCARD weir:1:{fleet}:nodes"), MANY);
     while (s.nodes != MANY && mono_ns() < end) {
         weir_remote_stats(w[0], &s);
         nap(5 * MS);
@@ -98,7 +98,7 @@ static void engines_of_one_process_are_nodes_each(void **state)
     assert_int_equal(s.nodes, MANY);
     for (int i = 0; i < MANY; i++)
         weir_close(w[i]);
-    assert_int_equal(beside_number("EXISTS weir:1:{fleet}:nodes"), 0);
+    assert_int_equal(observer_number("EXISTS weir:1:{fleet}:nodes"), 0);
 }
 
 /* ---- Forks ----------------------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ static void a_child_goes_on_with_what_its_parent_opened(void **state)
     assert_int_equal(child_of(take_five_and_close, w, p), 5);
     assert_int_equal(take_five(w, p), 2);
     assert_int_equal(child_of(grandchild, w, p), 0);
-    assert_true(beside_number("ZCARD weir:1:{fleet}:nodes") >=
+    assert_true(observer_number("ZCARD weir:1:{fleet}:nodes") >=
                 1); /* the children have not taken it off */
     weir_close(w);
     (void)flush(NULL); /* nodes that did not say goodbye */
@@ -201,7 +201,7 @@ static void a_child_that_only_closes_leaves_its_parent_whole(void **state)
     assert_true(v.allowed);
     assert_int_equal(weir_exit(w, &u, WEIR_SUCCESS), 0);
     weir_close(w);
-    assert_int_equal(beside_number("EXISTS weir:1:{fleet}:nodes"), 0);
+    assert_int_equal(observer_number("EXISTS weir:1:{fleet}:nodes"), 0);
 }
 
 static struct weir *shared;

@@ -6,7 +6,7 @@
  * were found with a store that stopped answering in the middle of something. The server at the
  * other URL does not support AUTH.
  */
-#include "beside.h"
+#include "observer.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -119,7 +119,7 @@ static struct weir *open_logged(const char *url, const char *options)
 /* An engine with a short timeout that is the only node: its share is the whole limit. */
 static struct weir *open_brief(void)
 {
-    return open_logged(beside_url, "timeout=200ms&nodes=1");
+    return open_logged(observer_url, "timeout=200ms&nodes=1");
 }
 
 static void pause_until_down(struct weir *w)
@@ -224,7 +224,7 @@ static void await_count(atomic_int *count, int wanted)
 
 static void a_caller_that_comes_during_a_creation_waits_for_it(void **state)
 {
-    struct takers c = {.w = open_logged(beside_url, "timeout=10s")};
+    struct takers c = {.w = open_logged(observer_url, "timeout=10s")};
     pthread_t changer, taker[TAKERS];
 
     (void)state;
@@ -291,7 +291,7 @@ static void *find_and_take(void *arg)
 
 static void a_policy_can_be_used_as_soon_as_it_is_found(void **state)
 {
-    struct name_search s = {.w = open_logged(beside_url, "timeout=10s")};
+    struct name_search s = {.w = open_logged(observer_url, "timeout=10s")};
     int refused = 0;
     pthread_t finder;
     char name[16];
@@ -322,7 +322,7 @@ static void leave_the_script_of_both(void)
         request_for(policy(w, "b", "fixed-window 100/1h"), "other", 1, 0)};
     struct weir_verdict v;
 
-    freeReplyObject(redisCommand(beside, "SCRIPT FLUSH"));
+    freeReplyObject(redisCommand(observer, "SCRIPT FLUSH"));
     assert_int_equal(weir_take_all(w, rq, 2, &v), 0);
     assert_int_equal(v.reason, WEIR_OK);
     weir_close(w);
@@ -451,9 +451,9 @@ static void a_limit_that_may_not_be_asked_for_leaves_the_others_alone(void **sta
     struct weir *w;
 
     (void)state;
-    freeReplyObject(redisCommand(beside, "ACL SETUSER app on >pw ~weir:1:{fleet}:nodes "
-                                         "~weir:{fleet}:format ~weir:1:{good:* +@all"));
-    w = open_logged(beside_url, "timeout=10s&user=app&password=pw");
+    freeReplyObject(redisCommand(observer, "ACL SETUSER app on >pw ~weir:1:{fleet}:nodes "
+                                           "~weir:{fleet}:format ~weir:1:{good:* +@all"));
+    w = open_logged(observer_url, "timeout=10s&user=app&password=pw");
     good = policy(w, "good", "fixed-window 1000000/1h fallback=deny");
     bad = policy(w, "bad", "fixed-window 5/1h fallback=deny");
     for (int i = 0; i < 500; i++) {
@@ -510,9 +510,9 @@ static void exits_after_the_shorter_lease(const char *first)
         w, brief); /* entered, and left to end: begun after the ticket, it ends after its lease */
     await_lease(w, brief);
     enter_and_stay(w, crowd, 500);
-    assert_int_equal(beside_number("ZCARD weir:1:{long:k}:0n"), 1);
+    assert_int_equal(observer_number("ZCARD weir:1:{long:k}:0n"), 1);
     assert_int_equal(weir_exit(w, &t, WEIR_SUCCESS), 0);
-    assert_int_equal(beside_number("EXISTS weir:1:{long:k}:0n"), 0);
+    assert_int_equal(observer_number("EXISTS weir:1:{long:k}:0n"), 0);
     assert_int_equal(weir_enter(w, &rq[1], &u, &v), 0);
     assert_true(v.allowed);
     weir_close(w);
@@ -600,11 +600,11 @@ int main(int argc, char **argv)
 
     if (argc != 4)
         return 2;
-    beside_open(argv[1]);
+    observer_open(argv[1]);
     server = (pid_t)atol(argv[2]);
     gated_url = argv[3];
     failed = cmocka_run_group_tests_name("remote mended", TESTS, NULL, NULL);
-    beside_close();
+    observer_close();
     (void)printf("remote mended: %d passed, %d failed\n", all - failed, failed);
     return failed != 0;
 }

@@ -7,7 +7,7 @@
  * injected times) but that a caller that waits as long as a verdict says gets what the verdict
  * promised.
  */
-#include "beside.h"
+#include "observer.h"
 
 /* ---- Algorithms ------------------------------------------------------------------------------ */
 
@@ -56,10 +56,10 @@ static void every_algorithm_grants_its_limit_and_no_more(void **state)
         assert_int_equal(v.reason, WEIR_LIMITED);
         assert_int_equal(v.remaining, 0);
         assert_true(v.retry_after_ns > 0 && v.retry_after_ns <= ROWS[i].at_most_ns);
-        if (ROWS[i].key && !beside_has(ROWS[i].key))
+        if (ROWS[i].key && !observer_has(ROWS[i].key))
             fail_msg("there is no key %s", ROWS[i].key);
         assert_true(take_now(w, p, "other", 0).allowed);
-        assert_int_equal(beside_number("KEYS weir:1:{%s:other}:*", name), 0);
+        assert_int_equal(observer_number("KEYS weir:1:{%s:other}:*", name), 0);
     }
     weir_close(w);
 }
@@ -126,7 +126,7 @@ static void a_key_ends_when_it_is_as_good_as_new(void **state)
         const struct weir_request nothing = request_for(p, "k", 0, 0);
         const int64_t begin = mono_ns();
         struct weir_verdict v = take_now(w, p, "k", 1);
-        const long long left = beside_number("PTTL %s", ROWS[i].key);
+        const long long left = observer_number("PTTL %s", ROWS[i].key);
 
         print_message("  %s: %lld ms left\n", ROWS[i].limit, left);
         assert_true(v.allowed);
@@ -138,7 +138,7 @@ static void a_key_ends_when_it_is_as_good_as_new(void **state)
         assert_int_equal(v.reset_after_ns, 0);
         assert_int_equal(v.remaining, v.limit);
         /* In the millisecond after which it has fully recovered. */
-        while (beside_has(ROWS[i].key))
+        while (observer_has(ROWS[i].key))
             assert_true(mono_ns() - begin < (ROWS[i].life_ms + 2) * MS + SECOND / 4);
     }
     weir_close(w);
@@ -163,9 +163,9 @@ static void to_look_or_to_be_refused_writes_nothing(void **state)
     assert_int_equal(weir_refund(w, &one, &back), 0);
     assert_int_equal(back, 0);
     assert_int_equal(weir_reset(w, &one), 0);
-    assert_int_equal(beside_number("KEYS quiet:1:{p*"), 0);
+    assert_int_equal(observer_number("KEYS quiet:1:{p*"), 0);
     assert_int_equal(granted(w, p, "cold", 3), 2);
-    assert_int_equal(beside_number("KEYS quiet:1:{p:cold}:*"), 2);
+    assert_int_equal(observer_number("KEYS quiet:1:{p:cold}:*"), 2);
     weir_close(w);
 }
 
@@ -184,10 +184,10 @@ static void what_is_given_back_is_gone(void **state)
     assert_int_equal(weir_refund(w, &two, NULL), 0);
     assert_int_equal(weir_refund(w, &two, &back), 0);
     assert_int_equal(back, 2);
-    assert_int_equal(beside_number("KEYS weir:1:{giving:k}:*"), 0);
+    assert_int_equal(observer_number("KEYS weir:1:{giving:k}:*"), 0);
     assert_int_equal(granted(w, p, "k", 9), 4);
     assert_int_equal(weir_reset(w, &two), 0);
-    assert_int_equal(beside_number("KEYS weir:1:{giving:k}:*"), 0);
+    assert_int_equal(observer_number("KEYS weir:1:{giving:k}:*"), 0);
     assert_int_equal(granted(w, p, "k", 9), 4);
     weir_close(w);
 }
@@ -326,7 +326,7 @@ static void permits_are_taken_and_given_back(void **state)
     assert_int_equal(weir_enter(w, &rq, &c, &v), 0);
     assert_false(v.allowed);
     assert_int_equal(v.retry_after_ns, 0);
-    assert_int_equal(beside_number("ZCARD weir:1:{in:k}:0n"), 2);
+    assert_int_equal(observer_number("ZCARD weir:1:{in:k}:0n"), 2);
     assert_int_equal(weir_exit(w, &a, WEIR_SUCCESS), 0);
     assert_int_equal(weir_exit(w, &a, WEIR_SUCCESS), 0); /* a second time does nothing */
     assert_int_equal(weir_exit(w, &c, WEIR_SUCCESS), 0);
@@ -334,7 +334,7 @@ static void permits_are_taken_and_given_back(void **state)
     assert_true(v.allowed && v.remaining == 0);
     assert_int_equal(weir_exit(w, &a, WEIR_ERROR), 0);
     assert_int_equal(weir_exit(w, &b, WEIR_ERROR), 0);
-    assert_int_equal(beside_number("KEYS weir:1:{in:*"), 0);
+    assert_int_equal(observer_number("KEYS weir:1:{in:*"), 0);
 
     assert_int_equal(weir_enter(w, &short_rq, &a, &v), 0);
     do
@@ -376,7 +376,7 @@ static void permits_of_several_at_once(void **state)
     assert_int_equal(weir_enter_all(w, rq, 2, &t, &v), 0); /* the rate is used up */
     assert_false(v.allowed);
     assert_int_equal(v.which, 1);
-    assert_int_equal(beside_number("KEYS weir:1:{one:*"), 0);
+    assert_int_equal(observer_number("KEYS weir:1:{one:*"), 0);
     weir_close(w);
 }
 
@@ -415,7 +415,7 @@ static void some_keys_are_treated_otherwise(void **state)
     assert_int_equal(granted(w, p, "anyone", 100), 2);
     v = take_now(w, p, "foe", 1);
     assert_true(!v.allowed && v.reason == WEIR_LISTED && v.retry_after_ns == -1);
-    assert_int_equal(beside_number("KEYS weir:1:{lists:f*"), 0);
+    assert_int_equal(observer_number("KEYS weir:1:{lists:f*"), 0);
     assert_int_equal(weir_override_set(w, p, "rich", 4, NULL, NULL), 0);
     assert_int_equal(weir_list_set(w, p, WEIR_LIST_DENY, NULL, 0), 0);
     assert_int_equal(granted(w, p, "rich", 100), 0);
@@ -577,7 +577,7 @@ static void engines_share_what_has_one_prefix_and_one_database(void **state)
     assert_true(s.remote && !s.down && s.asked == 9 && s.failed == 0 && s.fell_back == 0);
     for (size_t i = 0; i < LENGTH(w); i++)
         weir_close(w[i]);
-    assert_int_equal(beside_number("EXISTS weir:1:{fleet}:nodes other:1:{fleet}:nodes"), 0);
+    assert_int_equal(observer_number("EXISTS weir:1:{fleet}:nodes other:1:{fleet}:nodes"), 0);
 }
 
 static void a_store_that_is_no_redis_is_told(void **state)

@@ -1,6 +1,6 @@
 /* A second connection to the Redis of a test, to see what it stores. */
-#ifndef WEIR_TESTS_REDIS_BESIDE_H
-#define WEIR_TESTS_REDIS_BESIDE_H
+#ifndef WEIR_TESTS_REDIS_OBSERVER_H
+#define WEIR_TESTS_REDIS_OBSERVER_H
 
 #include "../engine/engine_test.h"
 
@@ -10,36 +10,36 @@
 
 #define MS INT64_C(1000000)
 
-static const char *beside_url;          /* redis+unix:/path */
-static const char *beside_account = ""; /* options of the URL that all engines have */
-static redisContext *beside;
+static const char *observer_url;          /* redis+unix:/path */
+static const char *observer_account = ""; /* options of the URL that all engines have */
+static redisContext *observer;
 
-static inline void beside_open(const char *url)
+static inline void observer_open(const char *url)
 {
     const char *path = strchr(url, ':');
 
-    beside_url = url;
-    beside = path ? redisConnectUnix(path + 1) : NULL;
-    if (!beside || beside->err) {
+    observer_url = url;
+    observer = path ? redisConnectUnix(path + 1) : NULL;
+    if (!observer || observer->err) {
         (void)fprintf(stderr, "%s: no such Redis\n", url);
         exit(2);
     }
 }
 
-static inline void beside_close(void)
+static inline void observer_close(void)
 {
-    redisFree(beside);
+    redisFree(observer);
 }
 
 /* An integer reply; the length of an array; -3 for anything else. */
-static inline long long beside_number(const char *format, ...)
+static inline long long observer_number(const char *format, ...)
 {
     long long n = -3;
     redisReply *r;
     va_list list;
 
     va_start(list, format);
-    r = redisvCommand(beside, format, list);
+    r = redisvCommand(observer, format, list);
     va_end(list);
     assert_non_null(r);
     if (r->type == REDIS_REPLY_INTEGER)
@@ -50,9 +50,9 @@ static inline long long beside_number(const char *format, ...)
     return n;
 }
 
-static inline bool beside_has(const char *key)
+static inline bool observer_has(const char *key)
 {
-    return beside_number("EXISTS %s", key) == 1;
+    return observer_number("EXISTS %s", key) == 1;
 }
 
 /* An engine on it with a long timeout. `more`: options of the URL, or "". */
@@ -63,7 +63,7 @@ static inline struct weir *open_there(const char *more)
     struct weir *w = NULL;
     char url[400];
 
-    (void)snprintf(url, sizeof url, "%s?timeout=10s%s%s", beside_url, beside_account, more);
+    (void)snprintf(url, sizeof url, "%s?timeout=10s%s%s", observer_url, observer_account, more);
     o.store = url;
     if (weir_open(&w, &o, &why) != 0)
         fail_msg("%s: %s", url, why.text);
@@ -124,10 +124,10 @@ static inline void nap(int64_t ns)
                                                                                 \
         if (argc != 2 && argc != 3)                                             \
             return 2;                                                           \
-        beside_open(argv[1]);                                                   \
-        beside_account = argc > 2 ? argv[2] : "";                               \
+        observer_open(argv[1]);                                                 \
+        observer_account = argc > 2 ? argv[2] : "";                             \
         failed = cmocka_run_group_tests_name(name, tests, flush, NULL);         \
-        beside_close();                                                         \
+        observer_close();                                                       \
         (void)printf("%s: %d passed, %d failed\n", name, all - failed, failed); \
         return failed != 0;                                                     \
     }
@@ -135,7 +135,7 @@ static inline void nap(int64_t ns)
 static inline int flush(void **state)
 {
     (void)state;
-    freeReplyObject(redisCommand(beside, "FLUSHALL"));
+    freeReplyObject(redisCommand(observer, "FLUSHALL"));
     return 0;
 }
 

@@ -1,4 +1,4 @@
-"""A fleet of daemons before one Redis: fronts.py --weir=PROGRAM [SCENE...].
+"""A fleet of daemons whose Redis fails: serve_fleet_faults.py --weir=PROGRAM [SCENE...].
 
 The same proofs as of the library, through `weir serve --store redis://...`: callers on many
 connections of several daemons ask for one key while the Redis is killed, paused, cut off or talks
@@ -16,9 +16,11 @@ import tempfile
 import threading
 import time
 
-from fleet_kit import (OPTIONS, PATIENCE_S, Client, Proxy, Redis, RedisError, check, expect, now_us,
-                       play, say, until)
-from laws import all_of, in_time, keeps_bucket
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from fleet_kit import (  # noqa: E402  pylint: disable=wrong-import-position
+    OPTIONS, PATIENCE_S, Client, Proxy, Redis, RedisError, check, expect, now_us, play, say, until)
+from laws import (  # noqa: E402  pylint: disable=wrong-import-position
+    all_of, in_time, keeps_bucket)
 
 WEIR = os.path.abspath(OPTIONS.get("weir", "weir"))
 TIMEOUT_US, TIMEOUT = 100_000, "100ms"
@@ -28,11 +30,11 @@ LIMITS = {"local": BUCKET, "allow": BUCKET + " fallback=allow", "deny": BUCKET +
 PAUSE_S = 0.004
 
 
-class Front:
+class FleetDaemon:
     """A daemon on that store."""
 
     def __init__(self, url, limits):
-        self.folder = tempfile.mkdtemp(prefix="weir-front-")
+        self.folder = tempfile.mkdtemp(prefix="weir-daemon-")
         self.log_path = os.path.join(self.folder, "log")
         command = [WEIR, "serve", "--listen", "127.0.0.1:0", "--threads", "2", "--store", url]
         for name, limit in limits.items():
@@ -44,21 +46,29 @@ class Front:
         if not found:
             raise OSError(f"{command}: {self.log()}")
         self.port = int(found.group(1))
+        self.observer = Client(self.port)
 
     def log(self):
         with open(self.log_path, encoding="utf-8", errors="replace") as file:
             return file.read()
 
+    def store_says(self, field):
+        """A number of the store in INFO. (The log drops what it said within the last second: of a
+        store that goes down and up in short order it does not tell the last state.)"""
+        return int(re.search(rf"^store0:.*\b{field}=(\d+)", self.observer.call("INFO").decode(),
+                             re.M).group(1))
+
     def outages(self):
-        return self.log().count("is down")
+        return self.store_says("outages")
 
     def is_down(self):
-        return self.outages() > self.log().count("is up")
+        return self.store_says("down") == 1
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        self.observer.close()
         self.process.send_signal(signal.SIGTERM)
         try:
             expect("a daemon ends well", self.process.wait(PATIENCE_S), 0)
@@ -75,9 +85,9 @@ class Front:
 class Caller(threading.Thread):
     """One connection that asks for a limit again and again, and writes down what it was told."""
 
-    def __init__(self, front, limit):
+    def __init__(self, daemon, limit):
         super().__init__(daemon=True)
-        self.limit, self.client = limit, Client(front.port)
+        self.limit, self.client = limit, Client(daemon.port)
         self.over, self.lock = False, threading.Lock()
         self.grants, self.failed, self.calls, self.denied = [], [], 0, 0
         self.worst_us = self.phase_worst_us = self.lag_us = 0
@@ -131,8 +141,8 @@ class Fleet:
         self.redis = stack.enter_context(Redis(*options))
         self.proxy = stack.enter_context(Proxy(self.redis.port)) if proxied else None
         url = self.redis.url(self.proxy.port if proxied else None, nodes=NODES, timeout=TIMEOUT)
-        self.fronts = [stack.enter_context(Front(url, LIMITS)) for _ in range(NODES)]
-        self.callers = [Caller(front, limit) for limit in LIMITS for front in self.fronts
+        self.daemons = [stack.enter_context(FleetDaemon(url, LIMITS)) for _ in range(NODES)]
+        self.callers = [Caller(daemon, limit) for limit in LIMITS for daemon in self.daemons
                         for _ in range(2)]
         stack.callback(lambda: [setattr(caller, "over", True) for caller in self.callers])
         self.rows = []
@@ -143,11 +153,11 @@ class Fleet:
               "all are answered")
 
     def goes_down(self, seen):
-        until(lambda: all(front.outages() > was for front, was in zip(self.fronts, seen)),
+        until(lambda: all(daemon.outages() > was for daemon, was in zip(self.daemons, seen)),
               "the daemons say so")
 
     def comes_up(self):
-        until(lambda: not any(front.is_down() for front in self.fronts), "the daemons say so")
+        until(lambda: not any(daemon.is_down() for daemon in self.daemons), "the daemons say so")
 
     def ends_phase(self, name):
         told = {limit: [c.phase() for c in self.callers if c.limit == limit] for limit in LIMITS}
@@ -173,13 +183,13 @@ class Fleet:
                      RATE, BURST)
 
 
-def suffers(name, break_it, mend_it, *options, proxied=False, seconds=0.5):
+def survives(name, break_it, mend_it, *options, proxied=False, seconds=0.5):
     with contextlib.ExitStack() as stack:
         fleet = Fleet(stack, name, *options, proxied=proxied)
         fleet.goes_on()
         fleet.ends_phase("before")
         fleet.comes_up()          # if it was down on a busy machine
-        seen = [front.outages() for front in fleet.fronts]
+        seen = [daemon.outages() for daemon in fleet.daemons]
         break_it(fleet)
         fleet.goes_down(seen)
         fleet.ends_phase("breaking")
@@ -204,39 +214,40 @@ def suffers(name, break_it, mend_it, *options, proxied=False, seconds=0.5):
 
 
 def its_redis_is_killed_and_started_again():
-    suffers("killed", lambda f: f.redis.kill(), lambda f: f.redis.start(), "--appendonly", "yes")
+    survives("killed", lambda f: f.redis.kill(), lambda f: f.redis.start(), "--appendonly", "yes")
 
 
 def its_redis_is_paused():
-    suffers("paused", lambda f: f.redis.pause(), lambda f: f.redis.resume(), seconds=2)
+    survives("paused", lambda f: f.redis.pause(), lambda f: f.redis.resume(), seconds=2)
 
 
 def its_redis_is_full():
-    suffers("full", lambda f: f.redis.call("CONFIG", "SET", "maxmemory", "1"),
+    survives("full", lambda f: f.redis.call("CONFIG", "SET", "maxmemory", "1"),
             lambda f: f.redis.call("CONFIG", "SET", "maxmemory", "0"))
 
 
 def the_way_is_a_black_hole():
-    suffers("hole", lambda f: f.proxy.turn("hole"), lambda f: f.proxy.turn("forward"), proxied=True)
+    survives("hole", lambda f: f.proxy.turn("hole"), lambda f: f.proxy.turn("forward"),
+             proxied=True)
 
 
 def connections_are_reset():
-    suffers("reset", lambda f: f.proxy.turn("reset"), lambda f: f.proxy.turn("forward"),
+    survives("reset", lambda f: f.proxy.turn("reset"), lambda f: f.proxy.turn("forward"),
             proxied=True)
 
 
 def answers_are_rubbish():
-    suffers("rubbish", lambda f: f.proxy.turn("rubbish"), lambda f: f.proxy.turn("forward"),
+    survives("rubbish", lambda f: f.proxy.turn("rubbish"), lambda f: f.proxy.turn("forward"),
             proxied=True)
 
 
 def delayed_replies_are_sent_when_the_store_goes_down():
-    """Replies that are held are held by the daemon: what was promised stays promised."""
+    """Delayed replies are the daemon's: what was promised stays promised."""
     with contextlib.ExitStack() as stack:
         redis = stack.enter_context(Redis())
-        front = stack.enter_context(Front(redis.url(nodes=1, timeout=TIMEOUT),
-                                          {"paced": "pacer 20/s"}))
-        clients = [Client(front.port) for _ in range(8)]
+        daemon = stack.enter_context(FleetDaemon(redis.url(nodes=1, timeout=TIMEOUT),
+                                                 {"paced": "pacer 20/s"}))
+        clients = [Client(daemon.port) for _ in range(8)]
         for client in clients:
             client.send("WEIR.TAKE", "paced", "k", 1, "WAIT", 5000)
         until(lambda: redis.keys("weir:1:{paced:k}:*"), "they are waiting")
@@ -251,8 +262,9 @@ def deep_pipelines_are_answered_in_order():
     with contextlib.ExitStack() as stack:
         redis = stack.enter_context(Redis())
         limits = {"big": "fixed-window 3000/10h"}
-        fronts = [stack.enter_context(Front(redis.url(timeout="10s"), limits)) for _ in range(2)]
-        clients = [Client(front.port) for front in fronts for _ in range(2)]
+        daemons = [stack.enter_context(FleetDaemon(redis.url(timeout="10s"), limits))
+                   for _ in range(2)]
+        clients = [Client(daemon.port) for daemon in daemons for _ in range(2)]
         # a Redis that has the script: else the first are asked twice
         clients[0].call("WEIR.TAKE", "big", "other")
         for client in clients:
@@ -279,4 +291,4 @@ SCENES = [its_redis_is_paused, its_redis_is_killed_and_started_again, its_redis_
           delayed_replies_are_sent_when_the_store_goes_down, deep_pipelines_are_answered_in_order]
 
 if __name__ == "__main__":
-    sys.exit(play("fronts", SCENES, together=2))
+    sys.exit(play("daemons", SCENES, together=2))

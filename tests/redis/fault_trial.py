@@ -1,5 +1,5 @@
-"""An ordeal: four nodes ask while their Redis is broken, and mended, and what each saw is written
-down.
+"""A fault trial: four nodes ask while their Redis is broken and mended, and each records what it
+saw.
 
 Two share a limit with fallback=local; a third has one with fallback=allow, a fourth one with
 fallback=deny. No node crashes, hangs, fails, or waits longer than the timeout; what is granted
@@ -18,7 +18,7 @@ BUCKET = f"token-bucket {RATE}/s burst={BURST}"
 PAUSE_US = 2000
 
 
-class Ordeal:
+class FaultTrial:
     """Four nodes at a Redis, or at a proxy before it."""
 
     def __init__(self, stack, redis, name, port=None, password=None):
@@ -159,16 +159,16 @@ class Ordeal:
 
 
 @contextlib.contextmanager
-def ordeal(name, *options, proxied=False, **more):
+def fault_trial(name, *options, proxied=False, **more):
     with contextlib.ExitStack() as stack:
         redis = stack.enter_context(Redis(*options))
         proxy = stack.enter_context(Proxy(redis.port)) if proxied else None
-        o = Ordeal(stack, redis, name, port=proxy.port if proxy else None, **more)
+        o = FaultTrial(stack, redis, name, port=proxy.port if proxy else None, **more)
         o.proxy = proxy
         yield o
 
 
-def suffers(o, break_it, mend_it, seconds=0.5):
+def survives(o, break_it, mend_it, seconds=0.5):
     """Breaks and mends the Redis while all nodes ask."""
     o.works()
     o.ends_phase("before")
