@@ -20,7 +20,11 @@ import subprocess
 import sys
 import tempfile
 
-from daemon import Daemon, check, dial, encode, expect, play, until
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "tls"))
+# pylint: disable=wrong-import-position
+from certificates import Authority  # noqa: E402
+from daemon import Daemon, check, dial, encode, expect, play, until  # noqa: E402
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CLIENTS = os.path.join(TESTS, "clients")
@@ -174,13 +178,17 @@ def by_client(script, least, *words, runs="node", folder=None):
                                daemon.addresses[1], *words],
                               timeout=60,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-        lines = done.stdout.decode().splitlines()
-        rows = json.loads(lines[-1]) if done.returncode == 0 and lines else []
-        for sentence, good, detail in rows:
-            check(sentence, good, detail)
-        check(f"{script} {' '.join(words)} comes to its end",
-              done.returncode == 0 and len(rows) >= least,
-              done.stderr.decode()[-1500:])
+        rows_of(f"{script} {' '.join(words)}", done, least)
+
+
+def rows_of(script, done, least):
+    """What a script has found out: its last line."""
+    lines = done.stdout.decode().splitlines()
+    rows = json.loads(lines[-1]) if done.returncode == 0 and lines else []
+    for sentence, good, detail in rows:
+        check(sentence, good, detail)
+    check(f"{script} comes to its end", done.returncode == 0 and len(rows) >= least,
+          done.stderr.decode()[-1500:])
 
 
 def node_version():
@@ -193,6 +201,24 @@ def ioredis():
 
 def iovalkey():
     by_client("ioredis.mjs", 32, "iovalkey")
+
+
+def ioredis_over_tls():
+    with tempfile.TemporaryDirectory(prefix="weir-") as folder:
+        authority = Authority(folder)
+        for name in ("server", "shop"):
+            authority.sign(name)
+        with open(os.path.join(folder, "tokens"), "w", encoding="ascii") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write("ops a-token-of-20-letters all\nshop certificate take shop:\n")
+        with Daemon("--limit", "api=1M/s", "--tokens", file.name, "--tls-cert",
+                    authority.path("server"), "--tls-key", authority.path("server", "key"),
+                    "--tls-ca", authority.file, "--tls-clients", "optional") as daemon:
+            done = subprocess.run([program("node"), os.path.join(packages(), "ioredis_tls.mjs"),
+                                   str(daemon.addresses[0][1]), folder, "a-token-of-20-letters"],
+                                  timeout=60, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  check=False)
+            rows_of("ioredis_tls.mjs", done, 7)
 
 
 def node_redis():
@@ -421,5 +447,5 @@ def through_nginx(daemon, port, way):
 if __name__ == "__main__":
     sys.exit(play("clients that people have", [
         redis_cli, redis_cli_pipe_mode, redis_cli_on_a_terminal, redis_benchmark, ioredis,
-        iovalkey, node_redis, node_redis_4, newest_of_both, glide, redis_py, curl,
+        ioredis_over_tls, iovalkey, node_redis, node_redis_4, newest_of_both, glide, redis_py, curl,
         nginx_auth_request]))
