@@ -9,6 +9,17 @@ static struct config_key keys[OPTIONS_MAX + 1];
 static char names[OPTIONS_MAX][NAME_MOST];
 static const struct option *options[OPTIONS_MAX];
 
+/* Options that a reload changes. */
+static bool is_live(const char *option)
+{
+    static const char *const LIVE[] = {"--client-header", "--log-level", "--trust", "--trust-hops"};
+
+    for (size_t i = 0; i < sizeof LIVE / sizeof LIVE[0]; i++)
+        if (strcmp(option, LIVE[i]) == 0)
+            return true;
+    return false;
+}
+
 /* Options that a file does not have, or has in a form of its own. */
 static bool is_no_key(const char *option)
 {
@@ -62,7 +73,7 @@ const struct config_key *config_keys(void)
                                 .least = o->least,
                                 .most = o->most,
                                 .times = o->times,
-                                .live = strcmp(o->name, "--log-level") == 0,
+                                .live = is_live(o->name),
                                 .expected = o->kind == OPTION_FLAG ? "true or false" : o->expected,
                                 .usual = o->kind == OPTION_FLAG ? "false" : o->by_default,
                                 .help = o->help};

@@ -499,6 +499,9 @@ void server_set_rules(struct server *s, const struct rules *rules);
  * private key and the passwords of stores (cores_prctl.c, cores_other.c). */
 void cores_forbid(void);
 
+/* Trusts the proxies that these options name, from the next request on; in the same way. */
+void server_set_trust(struct server *s, const struct serve_options *next);
+
 /* Wakes all workers: a clock was set, or it is time to stop. */
 void server_wake_all(struct server *s);
 

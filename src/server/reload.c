@@ -108,6 +108,7 @@ static void reload_run(struct reload *r, const char *why)
            reload_limits(s, r->now, next, why, reload_tell, r);
     if (good) {
         access_replace(s, files); /* the workers are woken when the reload is done */
+        server_set_trust(s, next);
         log_set_level(s->log, next->log_level);
         r->source->accept(r->source);
         r->now = next;

@@ -5,7 +5,8 @@
  * behind the path: that finds a file that was written, replaced or removed, a symbolic link that
  * was swapped (as Kubernetes does it) and a new file in an included folder, on every file system.
  *
- * A reload is all or nothing. What a running daemon cannot change (listeners, stores, threads,
+ * A reload is all or nothing. Limits, overrides, lists, rules, trusted proxies and the level of the
+ * log change. What a running daemon cannot change (listeners, stores, threads,
  * memory) refuses it. A limit is set only if the file says something else than it said before: so
  * one that is unchanged keeps its revision, and one that a client has set stays until the file
  * changes it.

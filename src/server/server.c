@@ -12,10 +12,31 @@
 #include <unistd.h>
 
 #include "server/internal.h"
+#include "server/limits/limit_names.h"
 #include "server/live/overrides.h"
 #include "server/reload.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
+
+static void server_fill_trust(struct serve_trust *t)
+{
+    if (!t->given)
+        serve_trust_loopback(t);
+    t->sockets = t->sockets || !t->given;
+}
+
+void server_set_trust(struct server *s, const struct serve_options *next)
+{
+    struct serve_trust trust = next->trust;
+
+    server_fill_trust(&trust);
+    names_enter(s->names);
+    names_change_begins(s->names);
+    s->options.trust = trust;
+    memcpy(s->options.client_header, next->client_header, sizeof next->client_header);
+    names_change_ends(s->names);
+    names_leave(s->names);
+}
 
 static struct serve_options server_fill_options(const struct serve_options *o)
 {
@@ -50,9 +71,7 @@ static struct serve_options server_fill_options(const struct serve_options *o)
         f.idle_ns = 300 * WEIR__NS_PER_S;
     if (f.drain_ns == 0)
         f.drain_ns = 5 * WEIR__NS_PER_S;
-    if (!f.trust.given)
-        serve_trust_loopback(&f.trust);
-    f.trust.sockets = f.trust.sockets || !f.trust.given;
+    server_fill_trust(&f.trust);
     if (f.ipv6_prefix == 0)
         f.ipv6_prefix = 64;
     if (f.literal_state == 0)

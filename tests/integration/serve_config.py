@@ -391,6 +391,32 @@ def what_needs_a_restart_is_refused():
                    "OK")
 
 
+def trusted_proxies_change_live():
+    def text(trust):
+        return f"trust: {trust}\nlimits: {{a: 2/h}}\n"
+    with Folder(text("loopback")) as folder, serve(folder) as daemon, daemon.resp() as c, \
+            daemon.http() as h:
+        def ask(client, field="X-Forwarded-For"):
+            return h.ask("GET", "/v1/auth/a", headers={field: client}).status
+
+        def load(now):
+            folder.write(now)
+            return c.ask("WEIR.CONFIG", "RELOAD")
+        expect("trusted: each client has its own", [ask("192.0.2.1"), ask("192.0.2.2")] +
+               [ask("192.0.2.1"), ask("192.0.2.1")], [204, 204, 204, 429])
+        expect("no longer", (load(text("10.0.0.0/8")), [ask("192.0.2.1"), ask("192.0.2.3"),
+                                                        ask("192.0.2.4")]),
+               ("OK", [204, 204, 429]))
+        expect("trusted again, two proxies deep", (
+            load(text("loopback") + "trust-hops: 2\n"), ask("192.0.2.5, 192.0.2.1"),
+            ask("192.0.2.1, 192.0.2.9")), ("OK", 204, 429))
+        expect("by another field", (load(text("loopback") + "client-header: X-Real-IP\n"),
+                                    ask("192.0.2.1", "X-Real-IP"), ask("192.0.2.1")),
+               ("OK", 429, 429))
+        check("a bad one changes nothing", "trust '10.0.0.0/99'" in str(load(text("10.0.0.0/99")))
+              and ask("192.0.2.7", "X-Real-IP") == 204)
+
+
 def a_limit_set_live_lasts_until_the_file_changes_it():
     with Folder("limits: {a: 10/s, b: 1/s, c: 1/s}\n") as folder, serve(folder) as daemon, \
             daemon.resp() as c:
@@ -570,6 +596,6 @@ if __name__ == "__main__":
         the_log_may_go_to_syslog, a_socket_has_a_mode_if_the_daemon_can, by_command,
         by_signal, by_the_file, by_a_swapped_link, a_bad_file_changes_nothing,
         a_file_that_is_gone_or_half_written, what_needs_a_restart_is_refused,
-        a_limit_set_live_lasts_until_the_file_changes_it,
+        trusted_proxies_change_live, a_limit_set_live_lasts_until_the_file_changes_it,
         one_that_cannot_be_set_puts_the_others_back, limits_move_between_stores,
         ten_thousand_limits, a_storm_of_reloads_under_load, it_ends_while_it_reloads]))
