@@ -111,12 +111,12 @@ _weir_options()
         ;;
     'explain') echo '--json --help' ;;
     'serve')
-        echo '--config --listen --admin-listen --metrics-listen --tokens --insecure --tls-cert
-        --tls-key --tls-ca --tls-clients --socket-mode --socket-group --limit --store --max-keys
-        --full --threads --max-connections --max-request --max-key --max-output --max-buffered
-        --max-delayed --max-tickets --connection-part --peer-part --token-part --max-memory
-        --max-wait --idle --drain --literals --literal-state --no-admin --host --trust
-        --trust-hops --client-header --ipv6-prefix --headers --core-dumps --log-level
+        echo '--config --listen --admin-listen --metrics-listen --tokens --keep --insecure
+        --tls-cert --tls-key --tls-ca --tls-clients --socket-mode --socket-group --limit --store
+        --max-keys --full --threads --max-connections --max-request --max-key --max-output
+        --max-buffered --max-delayed --max-tickets --connection-part --peer-part --token-part
+        --max-memory --max-wait --idle --drain --literals --literal-state --no-admin --host
+        --trust --trust-hops --client-header --ipv6-prefix --headers --core-dumps --log-level
         --log-format --log-to --clock --help'
         ;;
     'check') echo '--json --request --header --ip --attr --help' ;;
@@ -162,6 +162,7 @@ _weir_value()
     'serve --admin-listen') ;;
     'serve --metrics-listen') ;;
     'serve --tokens') echo '<file>' ;;
+    'serve --keep') echo '<file>' ;;
     'serve --tls-cert') echo '<file>' ;;
     'serve --tls-key') echo '<file>' ;;
     'serve --tls-ca') echo '<file>' ;;

@@ -147,8 +147,8 @@ function __weir_said
         switch $word
             case --admin-listen --attr --client-header --clock --columns --config \
                     --connection-part --cost --drain --format --full --header --headers --host \
-                    --idle --ip --ipv6-prefix --key --limit --listen --literal-state --literals \
-                    --log-format --log-level --log-to --max-buffered --max-clients \
+                    --idle --ip --ipv6-prefix --keep --key --limit --listen --literal-state \
+                    --literals --log-format --log-level --log-to --max-buffered --max-clients \
                     --max-connections --max-delayed --max-key --max-keys --max-memory \
                     --max-output --max-policies --max-request --max-tickets --max-wait \
                     --metrics-listen --out --over --peer-part --rate --refuse --request \
@@ -233,6 +233,7 @@ complete -c weir -n '__weir_words serve' -l listen -x -d 'Address that accepts c
 complete -c weir -n '__weir_words serve' -l admin-listen -x -d 'Address that accepts connections and is for administration'
 complete -c weir -n '__weir_words serve' -l metrics-listen -x -d 'Address that accepts connections and is for watching only'
 complete -c weir -n '__weir_words serve' -l tokens -r -F -d 'File with the tokens of clients, one a line'
+complete -c weir -n '__weir_words serve' -l keep -r -F -d 'File in which the daemon keeps the limits'
 complete -c weir -n '__weir_words serve' -l insecure -d 'Accept connections from other machines without tokens'
 complete -c weir -n '__weir_words serve' -l tls-cert -r -F -d 'Certificate in PEM, with those between it and the authority behind it'
 complete -c weir -n '__weir_words serve' -l tls-key -r -F -d 'Private key of the certificate in PEM, without a passphrase'

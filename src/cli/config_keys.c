@@ -10,7 +10,7 @@ static char names[OPTIONS_MAX][NAME_MOST];
 static const struct option *options[OPTIONS_MAX];
 
 /* Options that a reload changes. */
-static bool is_live(const char *option)
+static bool is_live_option(const char *option)
 {
     static const char *const LIVE[] = {"--client-header", "--log-level", "--trust", "--trust-hops"};
 
@@ -73,7 +73,7 @@ const struct config_key *config_keys(void)
                                 .least = o->least,
                                 .most = o->most,
                                 .times = o->times,
-                                .live = is_live(o->name),
+                                .live = is_live_option(o->name),
                                 .expected = o->kind == OPTION_FLAG ? "true or false" : o->expected,
                                 .usual = o->kind == OPTION_FLAG ? "false" : o->by_default,
                                 .help = o->help};

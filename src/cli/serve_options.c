@@ -231,6 +231,11 @@ static const struct option OPTIONS[] = {
              "more or sha256: and its hash, scopes (take, admin, metrics or all) and perhaps what "
              "the client's keys begin with. Without a token a client can do nothing. The daemon "
              "reads the file again when it changes"},
+    {"--keep", "FILE", OPTION_TEXT, AT(keep), .times = 1, .expected = "the path of a file",
+     .completes = COMPLETE_FILE,
+     .help = "file in which the daemon keeps the limits, overrides and entries of lists that "
+             "clients set, over restarts; it is made if there is none. A change that cannot be "
+             "written is refused"},
     {"--insecure", NULL, OPTION_FLAG, AT(insecure),
      .help = "accept connections from other machines without tokens; every client may then take "
              "from limits and change them"},

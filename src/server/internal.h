@@ -489,7 +489,9 @@ struct server {
     } refusals; /* the same for lines about refusals (refusals.c) */
     struct tallies *tallies;
     struct listeners *listeners;
-    struct reload *reload; /* NULL: there is no configuration file */
+    const struct serve_options *file; /* what the configuration says; replaced like names */
+    struct keep *keep;                /* NULL: live changes end with the daemon */
+    struct reload *reload;            /* NULL: there is no configuration file */
 };
 
 /* Replaces the rules, while no worker is inside of names_enter (check.c). */
@@ -499,8 +501,9 @@ void server_set_rules(struct server *s, const struct rules *rules);
  * private key and the passwords of stores (cores_prctl.c, cores_other.c). */
 void cores_forbid(void);
 
-/* Trusts the proxies that these options name, from the next request on; in the same way. */
-void server_set_trust(struct server *s, const struct serve_options *next);
+/* These options are what the configuration says from now on, and name the proxies that are
+ * trusted. In the same way. */
+void server_set_file(struct server *s, const struct serve_options *next);
 
 /* Wakes all workers: a clock was set, or it is time to stop. */
 void server_wake_all(struct server *s);

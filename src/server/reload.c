@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "server/internal.h"
+#include "server/live/keep.h"
 #include "server/reload_limits.h"
 
 #define LOOK_MS      1000 /* how often it looks whether the file has changed */
@@ -108,7 +109,8 @@ static void reload_run(struct reload *r, const char *why)
            reload_limits(s, r->now, next, why, reload_tell, r);
     if (good) {
         access_replace(s, files); /* the workers are woken when the reload is done */
-        server_set_trust(s, next);
+        server_set_file(s, next);
+        keep_reloaded(s);
         log_set_level(s->log, next->log_level);
         r->source->accept(r->source);
         r->now = next;

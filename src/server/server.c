@@ -13,6 +13,7 @@
 
 #include "server/internal.h"
 #include "server/limits/limit_names.h"
+#include "server/live/keep.h"
 #include "server/live/overrides.h"
 #include "server/reload.h"
 
@@ -25,13 +26,14 @@ static void server_fill_trust(struct serve_trust *t)
     t->sockets = t->sockets || !t->given;
 }
 
-void server_set_trust(struct server *s, const struct serve_options *next)
+void server_set_file(struct server *s, const struct serve_options *next)
 {
     struct serve_trust trust = next->trust;
 
     server_fill_trust(&trust);
     names_enter(s->names);
     names_change_begins(s->names);
+    s->file = next;
     s->options.trust = trust;
     memcpy(s->options.client_header, next->client_header, sizeof next->client_header);
     names_change_ends(s->names);
@@ -287,6 +289,8 @@ static int server_set_limits(struct server *s, const struct weir_options *o)
         status = server_set_limit(s, o, &s->options.limit[i]);
     if (!status)
         status = server_set_overrides(s);
+    if (!status)
+        status = keep_open(s);
     s->rules = s->options.rules;
     if (!status)
         server_log_start(s);
@@ -590,6 +594,7 @@ static void stop_workers(struct server *s)
 static void server_close(struct server *s)
 {
     reload_close(s->reload);
+    keep_close(s);
     listeners_close(s->listeners);
     names_close(s->names);
     tallies_close(s->tallies);
@@ -614,6 +619,7 @@ int server_run(const struct serve_options *o)
     if (!o->core_dumps)
         cores_forbid();
     s->options = server_fill_options(o);
+    s->file = o;
     memory_init(&s->memory, &s->options);
     s->threads = s->options.threads;
     s->started_ms = (int64_t)(uv_hrtime() / 1000000);

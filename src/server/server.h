@@ -150,6 +150,7 @@ struct serve_options {
     uint64_t max_keys;
     struct serve_limit *limit; /* room for limits_cap */
     size_t limits, limits_cap;
+    const char *keep;                /* the file of live changes; NULL: they are not kept */
     const struct rules *rules;       /* of the configuration file; NULL: it has none */
     struct serve_override *override; /* of the configuration file */
     size_t overrides;

@@ -82,7 +82,7 @@ def check_says_what_it_understood():
     expect("and as JSON", (status, told["ok"], told["listen"], told["store"], len(told["limits"])),
            (0, True, ["127.0.0.1:7311"], "memory:", 4))
     expect("a limit has its place", told["limits"][1],
-           {"name": "login", "limit": "sliding-log 5/m", "at": f"{example}:40:3"})
+           {"name": "login", "limit": "sliding-log 5/m", "at": f"{example}:42:3"})
 
 
 def check_tells_every_mistake():

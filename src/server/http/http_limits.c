@@ -137,7 +137,12 @@ static bool http_limit_get(const struct http_call *call, struct weir__slice name
 static bool http_limit_delete(const struct http_call *call, struct weir__slice name,
                               struct http_why *why)
 {
-    if (!limits_delete(call->conn, name))
+    struct weir_diag diag = {.text = ""};
+    const int done = limits_delete(call->conn, name, &diag);
+
+    if (done < 0)
+        return http_because(why, http_status_of(done), diag.text);
+    if (done == 0)
         return http_no_such_limit(why, name);
     http_reply_nothing(call, 204);
     return true;

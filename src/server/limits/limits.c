@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/limits/limit_names.h"
+#include "server/live/keep.h"
 #include "server/tickets/tickets.h"
 
 /* ---- Setting --------------------------------------------------------------------------------- */
@@ -345,6 +346,40 @@ static int named_store(struct names *n, char *text, struct store **store, struct
     return WEIR_EINVAL;
 }
 
+/* `text` is the limit as the client has sent it, `copy` without its store. */
+static int limits_set_kept(struct server *s, struct weir__slice name, struct weir__slice text,
+                           const char *copy, struct store *store, struct weir_diag *why)
+{
+    const struct weir__slice none = {"", 0};
+    int error;
+
+    keep_begin(s);
+    keep_put(s, KEEP_LIMIT, name, none, text);
+    error = keep_write(s, why);
+    if (error)
+        return error;
+    error = limits_set_locked(s->names, name, copy, store, why);
+    keep_end(s, error == 0);
+    return error;
+}
+
+static int limits_drop_kept(struct server *s, struct limit_entry *h, struct weir_diag *why)
+{
+    const struct weir__slice none = {"", 0}, gone = {NULL, 0};
+    int error;
+    bool done;
+
+    keep_begin(s);
+    keep_put(s, KEEP_LIMIT, weir__slice_of(h->name), none, gone);
+    error = keep_write(s, why);
+    if (error)
+        return error;
+    /* If a process that stands still holds the store's lock, the limit stays in force. */
+    done = names_drop(s->names, h);
+    keep_end(s, done);
+    return done ? 1 : 0;
+}
+
 int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,
                struct weir_diag *why)
 {
@@ -364,24 +399,23 @@ int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,
     if (error)
         return error;
     names_change_begins(n);
-    error = limits_set_locked(n, name, copy, store, why);
+    error = limits_set_kept(c->worker->server, name, text, copy, store, why);
     names_change_ends(n);
     if (!error)
         room_log(n, name);
     return error;
 }
 
-bool limits_delete(struct conn *c, struct weir__slice name)
+int limits_delete(struct conn *c, struct weir__slice name, struct weir_diag *why)
 {
     struct names *n = c->worker->server->names;
     struct limit_entry *h;
-    bool done;
+    int done;
 
     batch_flush(c);
     names_change_begins(n);
     h = names_find(n, name);
-    /* If a process that stands still holds the store's lock, the limit stays in force. */
-    done = h && names_drop(n, h);
+    done = h ? limits_drop_kept(c->worker->server, h, why) : 0;
     names_change_ends(n);
     return done;
 }

@@ -141,7 +141,8 @@ void limit_name_escape(char out[LIMIT_NAME_ESCAPED], const char *name);
 
 /* False if there is none of that name. */
 bool limits_get(struct conn *c, struct weir__slice name, struct limit_shown *shown);
-bool limits_delete(struct conn *c, struct weir__slice name); /* false: there was none */
+/* 1; 0: there was none; or an error and *why filled. */
+int limits_delete(struct conn *c, struct weir__slice name, struct weir_diag *why);
 /* Calls `each` for the first named limits that come after `after` by name (an empty one: from the
  * first on), at most LIMITS_PAGE of them. Returns how many; fewer than `most`: there are no
  * more. */

@@ -7,6 +7,7 @@
 #include "base/ip.h"
 #include "server/internal.h"
 #include "server/limits/limit_names.h"
+#include "server/live/keep.h"
 
 /* ---- What a client may ----------------------------------------------------------------------- */
 
@@ -64,7 +65,9 @@ int live_override_set(struct conn *c, struct weir__slice limit, struct weir__sli
     struct limit_entry *h = live_limit(c, limit, why);
     char copy[WEIR_LIMIT_TEXT_MAX];
     const struct weir_override one = {key.at, key.len, prefix, text.at ? copy : NULL};
+    struct server *s = c->worker->server;
     struct weir_limit before;
+    int error;
 
     if (!h)
         return WEIR_EGONE;
@@ -79,9 +82,16 @@ int live_override_set(struct conn *c, struct weir__slice limit, struct weir__sli
     if (text.at)
         memcpy(copy, text.at, text.len);
     copy[text.len] = '\0';
+    keep_begin(s);
+    keep_put(s, prefix ? KEEP_PREFIX : KEEP_KEY, limit, key, text);
+    error = keep_write(s, why);
+    if (error)
+        return error;
     *was =
         weir_override_get(h->store->engine, h->limit.policy, key.at, key.len, prefix, &before) == 1;
-    return weir_overrides_set(h->store->engine, h->limit.policy, &one, 1, 0, NULL, why);
+    error = weir_overrides_set(h->store->engine, h->limit.policy, &one, 1, 0, NULL, why);
+    keep_end(s, error == 0);
+    return error;
 }
 
 int live_override_get(struct conn *c, struct weir__slice limit, struct weir__slice key, bool prefix,
@@ -158,13 +168,23 @@ int live_list_edit(struct conn *c, struct weir__slice limit, enum weir_list whic
                    const struct weir_bytes *entry, size_t n, bool add, struct weir_diag *why)
 {
     struct limit_entry *h = live_limit(c, limit, why);
+    struct server *s = c->worker->server;
     size_t changed = 0;
     int error;
 
     if (!h)
         return WEIR_EGONE;
+    keep_begin(s);
+    for (size_t i = 0; i < n; i++)
+        keep_put(s, which == WEIR_LIST_ALLOW ? KEEP_ALLOW : KEEP_DENY, limit,
+                 (struct weir__slice){entry[i].at, entry[i].len},
+                 add ? weir__slice_of("+") : (struct weir__slice){NULL, 0});
+    error = keep_write(s, why);
+    if (error)
+        return error;
     error = (add ? weir_list_add : weir_list_remove)(h->store->engine, h->limit.policy, which,
                                                      entry, n, &changed);
+    keep_end(s, error == 0);
     if (error == WEIR_EFULL)
         (void)snprintf(why->text, sizeof why->text,
                        "limit reached: a list of '%s' would have more than %d entries", h->name,

@@ -82,6 +82,17 @@ static void resp_list_limits(struct conn *c, struct resp_words w)
     (void)limits_page(c, after, n, resp_reply_named_limit, c);
 }
 
+static void resp_delete_limit(struct conn *c, struct weir__slice name)
+{
+    struct weir_diag why = {.text = ""};
+    const int done = limits_delete(c, name, &why);
+
+    if (done < 0)
+        resp_reply_error(c, "%s", why.text);
+    else
+        resp_reply_int(c, done);
+}
+
 void resp_run_limit(struct conn *c, struct resp_words w)
 {
     if (resp_word_is(w.word[1], "SET"))
@@ -94,7 +105,7 @@ void resp_run_limit(struct conn *c, struct resp_words w)
         resp_reply_error(c, "unknown subcommand %s: expected SET, GET, LIST or DEL",
                          resp_quoted(w.word[1]));
     else if (has_words(c, w, 3, "DEL name") && resp_may_administer(c, w.word[0]))
-        resp_reply_int(c, limits_delete(c, w.word[2]));
+        resp_delete_limit(c, w.word[2]);
 }
 
 /* ---- The configuration file ------------------------------------------------------------------ */
