@@ -446,7 +446,7 @@ def a_restart_on_a_file():
         folder.process.kill()
         folder.process.wait()
         folder.ended_by_test = True
-        store = ["--store", f"file:{folder.folder}/store", "--limit",
+        store = ["--store", f"file:{folder.folder}/store", "--max-keys", "1000", "--limit",
                  "c=concurrency 2 lease=1h", "--limit", "v=vegas + concurrency 5"]
         with Daemon(*store) as daemon, daemon.resp() as c:
             held = ticket(c, "c")

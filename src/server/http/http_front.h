@@ -222,14 +222,14 @@ struct http_params {
         struct weir__slice key;
         struct weir__slice outcome; /* of an exit */
     };
-    struct weir__slice numbers;
-    int64_t cost;
-    int64_t patience_ns; /* from wait or patience */
-    union {              /* no request has two of these */
-        int64_t deny;    /* a status */
-        int64_t ttl_ns;  /* of an entry */
+    union {
+        struct weir__slice numbers;
+        int64_t ttl_ns;  /* of an entry, which has no numbers */
         int64_t took_ns; /* of an exit */
     };
+    int64_t cost;
+    int64_t patience_ns; /* from wait or patience */
+    int64_t deny;        /* a status */
 };
 
 /* Where a parameter is kept that is text as it stands; NULL: it is a number or a time. */

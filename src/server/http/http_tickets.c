@@ -11,10 +11,12 @@
 
 /* A guard that looks at what is called, or at this machine, says that the service is not there;
  * all else is a client that asks too much. */
-static int entry_status(const struct weir_verdict *v)
+static int entry_status(const struct limit_op *op, const struct weir_verdict *v)
 {
     if (v->allowed)
         return 200;
+    if (op->shape & HTTP_DENY_403)
+        return 403;
     return v->reason == WEIR_OPEN || v->reason == WEIR_OVERLOAD ? 503 : http_refused(v);
 }
 
@@ -24,7 +26,7 @@ static void http_reply_enter(struct conn *c, const struct limit_op *op, int erro
     const struct http_call call = {.conn = c, .shape = op->shape};
     const struct http_why full = {.status = 503, .text = TICKETS_FULL};
     char body[1024 + 6 * WEIR_NAME_MAX + LIMIT_TERM_MOST], text[TICKET_TEXT], *at = body;
-    char field[64] = "";
+    char field[sizeof "X-Weir-Ticket: \r\n" + TICKET_TEXT] = "";
 
     if (error == WEIR_EFULL) {
         http_fail(&call, &full);
@@ -41,6 +43,7 @@ static void http_reply_enter(struct conn *c, const struct limit_op *op, int erro
         at = http_put(at, text, strlen(text));
         at = http_put_text(at, "\",\"ttl_ms\":");
         at = http_put_int(at, wire_ms(ticket_ttl_ns(op->ticket)));
+        (void)snprintf(field, sizeof field, "X-Weir-Ticket: %s\r\n", text);
     } else {
         at = http_put_text(at, ",\"ticket\":null,\"ttl_ms\":0");
     }
@@ -48,7 +51,7 @@ static void http_reply_enter(struct conn *c, const struct limit_op *op, int erro
     if (!v->allowed && v->retry_after_ns > 0) /* 0: not known */
         (void)snprintf(field, sizeof field, "Retry-After: %lld\r\n",
                        (long long)wire_s(v->retry_after_ns));
-    http_write_json(c, op->shape, entry_status(v), field, body, (size_t)(at - body));
+    http_write_json(c, op->shape, entry_status(op, v), field, body, (size_t)(at - body));
 }
 
 static void http_reply_exit(struct conn *c, const struct limit_op *op, int error,
@@ -105,14 +108,21 @@ static bool entry_ttl(const struct http_params *params, const struct limit *l, s
 
 static void run_enter(const struct http_call *call, struct http_params *params)
 {
+    const struct weir__slice named = http_field_of(call->rq, "x-weir-key");
     struct http_why why;
     struct limit_op op;
 
+    if (!(params->given & HTTP_MAY(KEY)) && named.len > 0) { /* a proxy cannot escape a query */
+        params->key = named;
+        params->given |= HTTP_MAY(KEY);
+    }
     if (!http_params_op(call->conn, params, &op, &why) || !entry_ttl(params, op.limit, &why)) {
         http_fail(call, &why);
         return;
     }
     op.shape = call->shape;
+    if (params->given & HTTP_MAY(DENY) && params->deny == 403)
+        op.shape |= HTTP_DENY_403;
     op.reply = http_reply_enter;
     ticket_enter(call->conn, &op, params->given & HTTP_MAY(TTL) ? params->ttl_ns : 0, false);
 }
@@ -120,7 +130,7 @@ static void run_enter(const struct http_call *call, struct http_params *params)
 void http_enter(const struct http_call *call)
 {
     struct http_params params = {.may = HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) |
-                                        HTTP_MAY(WAIT) | HTTP_MAY(TTL),
+                                        HTTP_MAY(WAIT) | HTTP_MAY(TTL) | HTTP_MAY(DENY),
                                  .use = LIMIT_TAKES};
 
     with_params(call, &params, run_enter);
