@@ -15,7 +15,7 @@
 #include "server/limits/limit_names.h"
 #include "server/live/keep.h"
 #include "server/live/overrides.h"
-#include "server/reload.h"
+#include "server/live/reload.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
 

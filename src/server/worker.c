@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "server/internal.h"
+#include "server/live/reload.h"
 #include "server/metrics/metrics.h"
-#include "server/reload.h"
 
 #define TICK_MS 250 /* how often idle connections are looked for */
 

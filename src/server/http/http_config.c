@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "server/http/http_front.h"
-#include "server/reload.h"
+#include "server/live/reload.h"
 
 static void write_int(struct weir__json *j, const char *name, int64_t value)
 {

@@ -12,9 +12,9 @@
 
 #include <stdlib.h>
 
+#include "server/live/reload.h"
 #include "server/memory.h"
 #include "server/metrics/metrics.h"
-#include "server/reload.h"
 #include "server/stores.h"
 
 /* ---- /metrics -------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "server/internal.h"
-#include "server/reload.h"
+#include "server/live/reload.h"
 
 #define STORE_LABEL (2 * STORE_SHOWN_MOST + 64)
 

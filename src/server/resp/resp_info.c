@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "server/live/reload.h"
 #include "server/memory.h"
-#include "server/reload.h"
 #include "server/resp/resp_front.h"
 #include "server/stores.h"
 

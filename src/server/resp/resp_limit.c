@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "server/reload.h"
+#include "server/live/reload.h"
 #include "server/resp/resp_front.h"
 #include "server/stores.h"
 

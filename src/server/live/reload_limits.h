@@ -1,6 +1,6 @@
 /* What a reload does to limits. */
-#ifndef WEIR_SERVER_RELOAD_LIMITS_H
-#define WEIR_SERVER_RELOAD_LIMITS_H
+#ifndef WEIR_SERVER_LIVE_RELOAD_LIMITS_H
+#define WEIR_SERVER_LIVE_RELOAD_LIMITS_H
 
 #include "server/server.h"
 

@@ -6,7 +6,7 @@
  * keys start fresh, and at last what is deleted, once nothing can fail any more. The rules are
  * replaced before that: so no rule in force names a limit that is not there.
  */
-#include "server/reload_limits.h"
+#include "server/live/reload_limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,8 +11,8 @@
  * one that is unchanged keeps its revision, and one that a client has set stays until the file
  * changes it.
  */
-#ifndef WEIR_SERVER_RELOAD_H
-#define WEIR_SERVER_RELOAD_H
+#ifndef WEIR_SERVER_LIVE_RELOAD_H
+#define WEIR_SERVER_LIVE_RELOAD_H
 
 #include "server/server.h"
 

@@ -3,7 +3,7 @@
  * Requests are numbered. The thread serves all that were made before it begins with one reload, so
  * a storm of signals is as many reloads as the thread can do one after the other.
  */
-#include "server/reload.h"
+#include "server/live/reload.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 
 #include "server/internal.h"
 #include "server/live/keep.h"
-#include "server/reload_limits.h"
+#include "server/live/reload_limits.h"
 
 #define LOOK_MS      1000 /* how often it looks whether the file has changed */
 #define STILL_MS     100  /* a file that is not written to for so long is whole */
