@@ -100,14 +100,16 @@ _weir_options()
 {
     case $1 in
     '') echo '--help --version' ;;
-    'sim') echo '--json --start --max-keys --traffic --script --picture --help' ;;
+    'sim')
+        echo '--json --start --max-keys --traffic --script --rows --chart --svg --width --help'
+        ;;
     'replay')
         echo '--format --columns --key --time --time-format --cost --status --max-clients
-        --compare --top --json --help'
+        --compare --top --json --chart --svg --width --help'
         ;;
     'advise')
         echo '--format --columns --key --time --time-format --cost --status --max-clients
-        --refuse --over --rate --json --help'
+        --refuse --over --rate --json --chart --svg --width --help'
         ;;
     'explain') echo '--json --help' ;;
     'serve')
@@ -137,6 +139,8 @@ _weir_value()
     'sim --start') ;;
     'sim --max-keys') ;;
     'sim --traffic') echo '<traffic>' ;;
+    'sim --svg') echo '<file>' ;;
+    'sim --width') ;;
     'replay --format') echo 'auto common combined vhost json logfmt csv tsv' ;;
     'replay --columns') ;;
     'replay --key') ;;
@@ -146,6 +150,8 @@ _weir_value()
     'replay --status') ;;
     'replay --max-clients') ;;
     'replay --top') ;;
+    'replay --svg') echo '<file>' ;;
+    'replay --width') ;;
     'advise --format') echo 'auto common combined vhost json logfmt csv tsv' ;;
     'advise --columns') ;;
     'advise --key') ;;
@@ -157,6 +163,8 @@ _weir_value()
     'advise --refuse') ;;
     'advise --over') ;;
     'advise --rate') ;;
+    'advise --svg') echo '<file>' ;;
+    'advise --width') ;;
     'serve --config') echo '<file>' ;;
     'serve --listen') ;;
     'serve --admin-listen') ;;

@@ -152,9 +152,9 @@ function __weir_said
                     --max-connections --max-delayed --max-key --max-keys --max-memory \
                     --max-output --max-policies --max-request --max-tickets --max-wait \
                     --metrics-listen --out --over --peer-part --rate --refuse --request \
-                    --socket-group --socket-mode --start --status --store --threads --time \
+                    --socket-group --socket-mode --start --status --store --svg --threads --time \
                     --time-format --tls-ca --tls-cert --tls-clients --tls-key --token-part \
-                    --tokens --top --traffic --trust --trust-hops
+                    --tokens --top --traffic --trust --trust-hops --width
                 set value yes
             case '-?*'
             case '*'
@@ -192,7 +192,10 @@ complete -c weir -n '__weir_words sim' -l start -x -d 'When the clock starts and
 complete -c weir -n '__weir_words sim' -l max-keys -x -d 'Live keys that the simulated store has room for'
 complete -c weir -n '__weir_words sim' -l traffic -x -a '(__weir_traffic)' -d 'Make the events from this text instead of reading a script'
 complete -c weir -n '__weir_words sim' -l script -d 'Print the script that --traffic makes, and run nothing'
-complete -c weir -n '__weir_words sim' -l picture -d 'Draw what was granted and refused over time instead of listing it'
+complete -c weir -n '__weir_words sim' -l rows -d 'Print a row for each stretch of time instead of a line for each event'
+complete -c weir -n '__weir_words sim' -l chart -d 'Draw a chart'
+complete -c weir -n '__weir_words sim' -l svg -r -F -d 'Write the chart as SVG to this file'
+complete -c weir -n '__weir_words sim' -l width -x -d 'Columns of the chart'
 complete -c weir -n '__weir_words sim' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 sim' -a '(__weir_limit)'
 complete -c weir -n '__weir_after 0 sim' -F
@@ -208,6 +211,9 @@ complete -c weir -n '__weir_words replay' -l max-clients -x -d 'How many clients
 complete -c weir -n '__weir_words replay' -l compare -d 'Print one table with a line for each limit'
 complete -c weir -n '__weir_words replay' -l top -x -d 'How many of the clients that are refused most are listed'
 complete -c weir -n '__weir_words replay' -l json -d 'Print one JSON object instead'
+complete -c weir -n '__weir_words replay' -l chart -d 'Draw a chart'
+complete -c weir -n '__weir_words replay' -l svg -r -F -d 'Write the chart as SVG to this file'
+complete -c weir -n '__weir_words replay' -l width -x -d 'Columns of the chart'
 complete -c weir -n '__weir_words replay' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 replay' -F
 complete -c weir -n '__weir_after 1 replay' -a '(__weir_limit)'
@@ -223,6 +229,9 @@ complete -c weir -n '__weir_words advise' -l refuse -x -d 'The share of clients 
 complete -c weir -n '__weir_words advise' -l over -x -d 'Of the limits that keep within the share'
 complete -c weir -n '__weir_words advise' -l rate -x -d 'Look at this rate instead of a ladder from 6/h to 10000/s'
 complete -c weir -n '__weir_words advise' -l json -d 'Print one JSON object instead'
+complete -c weir -n '__weir_words advise' -l chart -d 'Draw a chart'
+complete -c weir -n '__weir_words advise' -l svg -r -F -d 'Write the chart as SVG to this file'
+complete -c weir -n '__weir_words advise' -l width -x -d 'Columns of the chart'
 complete -c weir -n '__weir_words advise' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 advise' -F
 complete -c weir -n '__weir_words explain' -l json -d 'Print the same as one JSON object'

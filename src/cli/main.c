@@ -61,8 +61,8 @@ static const struct command ROOT = {
                       "130 take: a signal ended the wait"),
     .examples =
         TEXTS("weir explain 'token-bucket 10/s burst=20'",
-              "weir sim 'token-bucket 10/s burst=20' --traffic 'steady 15/s 10s' --picture",
-              "weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --picture",
+              "weir sim 'token-bucket 10/s burst=20' --traffic 'steady 15/s 10s' --rows",
+              "weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --rows",
               "weir serve --limit api='token-bucket 100/s burst=20'"),
 };
 

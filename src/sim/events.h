@@ -56,6 +56,10 @@ struct sim_outcome {
     bool not_reset;    /* reset: a full table has no place for the key's fresh state */
     bool queued;       /* enter: the caller waits; sim_world_decided reports the outcome later */
     struct weir__slice state; /* of the key's guards; `overflow` if the key has no place */
+    struct {
+        int64_t in_flight, limit; /* calls, and the most that are admitted; 0: not known */
+        unsigned states;          /* bits 1 << enum weir_guard_state; 0: the key has no guards */
+    } guard;                      /* the same, for pictures */
     struct weir_verdict verdict;
 };
 

@@ -50,6 +50,11 @@ void sim_world_close(struct sim_world *w)
     free(w);
 }
 
+const struct weir_limit *sim_world_limit_now(const struct sim_world *w)
+{
+    return &w->limit;
+}
+
 int64_t sim_world_time(const struct sim_world *w)
 {
     return w->time_ns;

@@ -21,6 +21,9 @@ void sim_world_close(struct sim_world *w);
 bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *starts_fresh,
                      struct sim_error *error);
 
+/* The limit in force; n is 0 if there is none yet. */
+const struct weir_limit *sim_world_limit_now(const struct sim_world *w);
+
 /* Runs one event. The outcome borrows from the event and the world until the next call. An enter
  * that must wait is `queued` and has no verdict yet. Waiters that are due by the event's time are
  * decided first; the caller does not see those that it has not fetched by sim_world_decided. */

@@ -36,10 +36,19 @@ void sim_state_print(struct weir__out *o, const struct weir_term *t, const struc
         weir__out_text(o, "-");
 }
 
-/* Adds the states of the key's guards. */
-static int add_guards(struct sim_world *w, struct weir__out *o, struct weir__slice key)
+static void note_guard(struct sim_outcome *out, const struct weir_view *v)
 {
-    const struct weir_request rq = sim__request(w, key, 0, 0);
+    if (v->in_flight > out->guard.in_flight)
+        out->guard.in_flight = v->in_flight;
+    if (v->limit > 0 && (out->guard.limit == 0 || v->limit < out->guard.limit))
+        out->guard.limit = v->limit;
+    out->guard.states |= 1u << v->state;
+}
+
+/* Adds the states of the key's guards. */
+static int add_guards(struct sim_world *w, struct weir__out *o, struct sim_outcome *out)
+{
+    const struct weir_request rq = sim__request(w, out->key, 0, 0);
     const int64_t waiting = w->queues ? weir__wait_length(w->engine, &rq) : 0;
 
     for (int i = 0; i < w->limit.n; i++) {
@@ -53,6 +62,7 @@ static int add_guards(struct sim_world *w, struct weir__out *o, struct weir__sli
             return code;
         weir__out_text(o, o->len > 0 ? " + " : "");
         sim_state_print(o, &w->limit.term[i], &view, waiting);
+        note_guard(out, &view);
     }
     return 0;
 }
@@ -60,7 +70,7 @@ static int add_guards(struct sim_world *w, struct weir__out *o, struct weir__sli
 bool sim__state(struct sim_world *w, struct sim_outcome *out, struct sim_error *error)
 {
     struct weir__out o = {w->state, sizeof w->state, 0};
-    const int code = w->guards ? add_guards(w, &o, out->key) : 0;
+    const int code = w->guards ? add_guards(w, &o, out) : 0;
 
     if (out->verdict.warned)
         weir__out_text(&o, o.len > 0 ? " warned" : "warned");

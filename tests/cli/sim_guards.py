@@ -130,7 +130,7 @@ def json_has_the_state():
 
 def picture(limit, traffic):
     """The rows of the picture as dictionaries, and the text below them."""
-    lines = weir(limit, "--traffic", traffic, "--picture").stdout.decode().splitlines()
+    lines = weir(limit, "--traffic", traffic, "--rows").stdout.decode().splitlines()
     names = lines[0].split()
     rows = [dict(zip(names, line.split(None, len(names) - 1))) for line in lines[1:]
             if line.startswith(" ")]

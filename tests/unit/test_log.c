@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "sim/log/fields.h"
 #include "sim/replay/arrivals.h"
-#include "sim/replay/timeline.h"
+#include "sim/picture/timeline.h"
 #include "sim/replay/window.h"
 
 #define S INT64_C(1000000000)

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/log/log_options.h"
+#include "cli/sim/draw.h"
 #include "sim/advise/advise.h"
 
 struct advise_cmd_options {
@@ -12,6 +13,7 @@ struct advise_cmd_options {
     int64_t refuse_milli, over_ns;
     int rates;
     struct envelope_rate rate[ADVISE_RATES_MAX];
+    struct draw_options draw;
 };
 
 /* 1%, 0.1%, 0 */
@@ -60,6 +62,7 @@ static const struct option OPTIONS[] = {
      .expected = "COUNT/PERIOD, such as 10/s",
      .help = "look at this rate instead of a ladder from 6/h to 10000/s"},
     {"--json", NULL, OPTION_FLAG, AT(json), .help = "print one JSON object instead"},
+    DRAW_OPTION_ROWS(advise_cmd_options),
     {0},
 };
 
@@ -85,14 +88,35 @@ const struct command ADVISE_COMMAND = {
     .run = advise_command,
 };
 
-static int advise_finish(const struct advise *a, const struct advise_cmd_options *o)
+/* The recommended limit over the whole log. */
+static int advise_draw(struct advise *a, const struct draw_options *o)
+{
+    static struct picture picture = {.dates = true}; /* too large for the stack */
+    struct run *run = calloc(1, sizeof *run);
+    struct sim_error error = {"out of memory"};
+    int status = EXIT_FAILED;
+
+    if (run && advise_replay(a, run, &error)) {
+        picture_add(&picture, &run->limit, &run->timeline, 0,
+                    roster_count(a->intake->clients) == 1);
+        status = draw_picture(o, &picture, "advise");
+    } else {
+        (void)fprintf(stderr, "weir advise: no picture: %s\n", error.text);
+    }
+    if (run)
+        run_close(run);
+    free(run);
+    return status;
+}
+
+static int advise_finish(struct advise *a, const struct advise_cmd_options *o)
 {
     if (o->json)
         advise_json(a, stdout);
-    else
+    else if (!draw_to_stdout(&o->draw))
         advise_print(a, stdout);
     if (a->intake->read > 0)
-        return EXIT_DONE;
+        return draw_wanted(&o->draw) && a->best >= 0 ? advise_draw(a, &o->draw) : EXIT_DONE;
     (void)fflush(stdout);
     (void)fputs("weir advise: no line could be read\n", stderr);
     return EXIT_FAILED;
@@ -110,7 +134,7 @@ int advise_command(int argc, char **argv)
     struct advise *a;
     int status;
 
-    if (words < 0)
+    if (words < 0 || !draw_goes_with_json(&o.draw, o.json, "advise"))
         return EXIT_USAGE;
     what.intake = log_intake_options(&o.log, argv[0], &progress);
     memcpy(what.rate, o.rate, sizeof what.rate);

@@ -3,12 +3,14 @@
 
 #include "cli/commands.h"
 #include "cli/log/log_options.h"
+#include "cli/sim/draw.h"
 #include "sim/replay/replay.h"
 
 struct replay_cmd_options {
     struct log_options log; /* the first */
     bool compare, json;
     int64_t top;
+    struct draw_options draw;
 };
 
 #define AT(field) OPTION_AT(replay_cmd_options, field)
@@ -22,6 +24,7 @@ static const struct option OPTIONS[] = {
      .expected = "1 to 100 clients", .by_default = "10",
      .help = "how many of the clients that are refused most are listed"},
     {"--json", NULL, OPTION_FLAG, AT(json), .help = "print one JSON object instead"},
+    DRAW_OPTION_ROWS(replay_cmd_options),
     {0},
 };
 
@@ -47,19 +50,31 @@ const struct command REPLAY_COMMAND = {
         "weir replay access.log 'token-bucket 100/s burst=50'",
         "weir replay access.log.gz 10/s 'fixed-window 600/m' 'sliding-window 600/m' --compare",
         "weir replay access.log 'token-bucket 5/s burst=10' --key '{ip} {path}'",
+        "weir replay access.log 10/s 'sliding-window 600/m' --svg both.svg",
         "weir replay calls.csv 'token-bucket 100k/m burst=200k' --key account --cost tokens"),
     OPERANDS(2, 1 + REPLAY_LIMITS_MAX, "a log and one to 16 limits, each in quotes"),
     .run = replay_command,
 };
 
+/* The limits below each other. A line is drawn if all requests are one client's. */
+static int replay_draw(const struct replay *r, const struct draw_options *o)
+{
+    static struct picture picture = {.dates = true}; /* too large for the stack */
+
+    for (int i = 0; i < r->runs; i++)
+        picture_add(&picture, &r->run[i].limit, &r->run[i].timeline, 0,
+                    roster_count(r->intake->clients) == 1);
+    return draw_picture(o, &picture, "replay");
+}
+
 static int replay_finish(const struct replay *r, const struct replay_cmd_options *o)
 {
     if (o->json)
         replay_json(r, stdout);
-    else
+    else if (!draw_to_stdout(&o->draw))
         replay_print(r, stdout);
     if (r->intake->read > 0)
-        return EXIT_DONE;
+        return draw_wanted(&o->draw) ? replay_draw(r, &o->draw) : EXIT_DONE;
     (void)fflush(stdout);
     (void)fprintf(stderr, "weir replay: no line could be read\n");
     return EXIT_FAILED;
@@ -75,7 +90,7 @@ int replay_command(int argc, char **argv)
     struct replay *r;
     int status;
 
-    if (words < 0)
+    if (words < 0 || !draw_goes_with_json(&o.draw, o.json, "replay"))
         return EXIT_USAGE;
     what.intake = log_intake_options(&o.log, argv[0], &progress);
     for (int i = 0; i < what.limits; i++)

@@ -319,6 +319,23 @@ bool advise_run(struct advise *a, const struct advise_options *options, struct s
            part_decide(a, a->seen, a->unseen, false, error);
 }
 
+bool advise_replay(struct advise *a, struct run *run, struct sim_error *error)
+{
+    struct arrival arrival;
+
+    error->text[0] = '\0';
+    if (!spool_seek(a->spool, 0, error) ||
+        !run_open(run, a->point[a->best].text, roster_count(a->intake->clients),
+                  a->intake->first_ns, false, error))
+        return false;
+    while (spool_next(a->spool, &arrival, error))
+        if (!run_arrival(run, &arrival, error))
+            return false;
+    if (intake_whole_seconds(a->intake))
+        timeline_coarsen(&run->timeline, WEIR__NS_PER_S);
+    return !error->text[0];
+}
+
 void advise_free(struct advise *a)
 {
     envelope_free(&a->envelope);

@@ -71,6 +71,10 @@ struct advise {
 bool advise_run(struct advise *a, const struct advise_options *options, struct sim_error *error);
 void advise_free(struct advise *a);
 
+/* Runs the whole log through the recommended limit, which there must be, for a picture. The caller
+ * closes the run, also after a failure. */
+bool advise_replay(struct advise *a, struct run *run, struct sim_error *error);
+
 void advise_print(const struct advise *a, FILE *to);
 void advise_json(const struct advise *a, FILE *to);
 

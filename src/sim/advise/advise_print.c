@@ -3,7 +3,7 @@
 
 #include "base/num.h"
 #include "sim/advise/advise.h"
-#include "sim/replay/words.h"
+#include "sim/picture/words.h"
 
 enum { DECIDES_KEY = 40 };
 

@@ -2,7 +2,7 @@
 #include "sim/replay/replay.h"
 
 #include "base/num.h"
-#include "sim/replay/words.h"
+#include "sim/picture/words.h"
 #include "sim/report.h"
 
 static void json_int(struct weir__json *j, const char *name, int64_t value)

@@ -3,7 +3,7 @@
 
 #include "base/num.h"
 #include "sim/replay/replay.h"
-#include "sim/replay/words.h"
+#include "sim/picture/words.h"
 
 enum { KEY_COLUMNS = 40 };
 

@@ -6,7 +6,7 @@
 
 #include "sim/events.h"
 #include "sim/replay/arrivals.h"
-#include "sim/replay/timeline.h"
+#include "sim/picture/timeline.h"
 
 /* The most memory that the windows of a run take; after that, worst_ends says when they ended. */
 #define RUN_WINDOW_BYTES (INT64_C(512) << 20)

@@ -1,5 +1,5 @@
 /* Writes numbers and times for people. */
-#include "sim/replay/words.h"
+#include "sim/picture/words.h"
 
 #include <stdio.h>
 

@@ -9,8 +9,9 @@
 
 #include "base/num.h"
 #include "cli/commands.h"
-#include "cli/sim_options.h"
-#include "sim/chart.h"
+#include "cli/sim/sim_options.h"
+#include "sim/picture/collector.h"
+#include "sim/picture/rows.h"
 #include "sim/report.h"
 #include "sim/script.h"
 #include "sim/service.h"
@@ -19,10 +20,12 @@
 
 struct sim {
     struct sim_options options;
+    int run; /* number of the limit that runs */
     struct sim_world *world;
     struct sim_report report;
-    struct chart chart;
-    int64_t line; /* number of the script's line; 0: traffic */
+    struct collector *collector; /* one for each run */
+    bool collects;               /* for a picture: lines are not printed */
+    int64_t line;                /* number of the script's line; 0: traffic */
     int64_t events;
     time_t began, shown; /* of the progress line; real seconds */
 };
@@ -64,12 +67,18 @@ static void sim_print_progress(struct sim *s)
 
 static void sim_print_outcome(struct sim *s, const struct sim_outcome *outcome)
 {
-    if (s->options.picture_only)
-        chart_add(&s->chart, outcome);
-    else
+    if (s->collects)
+        collector_outcome(&s->collector[s->run], outcome);
+    else if (!s->options.print_script)
         sim_report_line(&s->report, outcome);
     s->events++;
     sim_print_progress(s);
+}
+
+static void sim_note_event(struct sim *s, const struct sim_event *event)
+{
+    if (s->collects)
+        collector_event(&s->collector[s->run], event, sim_world_time(s->world));
 }
 
 /* Prints the waiters that are decided by then. */
@@ -89,6 +98,7 @@ static int sim_run_event(struct sim *s, const struct sim_event *event)
     sim_print_decided(s, event->timed ? event->time_ns : sim_world_time(s->world));
     if (!sim_world_apply(s->world, event, &outcome, &error))
         return sim_print_error(s, &error);
+    sim_note_event(s, event);
     if (outcome.starts_fresh)
         (void)fprintf(stderr, "weir sim: %s: line %lld: note: keys start fresh under this limit\n",
                       source_of(s), (long long)s->line);
@@ -193,8 +203,15 @@ static void end_script(struct sim *s)
     if (sim_world_waiting(s->world) > 0)
         (void)fprintf(stderr, "weir sim: %s: note: callers that still wait to enter: %lld\n",
                       source_of(s), (long long)sim_world_waiting(s->world));
-    if (s->options.picture_only)
-        chart_draw(&s->chart, stdout, s->report.colour);
+}
+
+static int sim_draw_rows(struct sim *s)
+{
+    struct collector *c = &s->collector[s->run];
+
+    if (s->options.rows)
+        rows_draw(&c->timeline, c->longest_ns, stdout, s->report.colour);
+    return EXIT_DONE;
 }
 
 static int run_script(struct sim *s)
@@ -206,12 +223,14 @@ static int run_script(struct sim *s)
 
     if (from < 0)
         return sim_open_failed(s, errno);
-    if (!s->options.picture_only)
+    if (!s->collects)
         sim_report_begin(&s->report);
     buffer = malloc(2 * SIM_LINE_MAX);
     status = buffer ? run_lines(s, from, buffer) : EXIT_FAILED;
-    if (status == EXIT_DONE)
+    if (status == EXIT_DONE) {
         end_script(s);
+        status = sim_draw_rows(s);
+    }
     free(buffer);
     if (!standard)
         (void)close(from);
@@ -250,10 +269,7 @@ static bool looks_at_cpu(const struct weir_limit *limit)
 static bool sim_forward_outcome(struct sim *s, struct service *service,
                                 const struct sim_outcome *outcome, struct sim_error *error)
 {
-    if (!s->options.picture_only && !s->options.print_script)
-        sim_report_line(&s->report, outcome);
-    s->events++;
-    sim_print_progress(s);
+    sim_print_outcome(s, outcome);
     return service_decided(service, outcome, error);
 }
 
@@ -269,7 +285,10 @@ static bool sim_step_service(struct sim *s, struct service *service, struct sim_
     if (s->options.print_script)
         print_script_line(&event);
     error->text[0] = '\0';
-    return sim_world_apply(s->world, &event, outcome, error) && !outcome->queued;
+    if (!sim_world_apply(s->world, &event, outcome, error))
+        return false;
+    sim_note_event(s, &event);
+    return !outcome->queued;
 }
 
 /* The guard and the service take turns: the one whose next step is earlier makes it. */
@@ -295,14 +314,15 @@ static int run_service(struct sim *s, struct traffic *traffic)
 {
     static struct summary summary; /* too large for the stack */
     struct service *service =
-        service_open(&traffic->service, traffic, &summary, looks_at_cpu(&s->options.limit));
+        service_open(&traffic->service, traffic, &summary, looks_at_cpu(&s->options.limit[s->run]));
     int status;
 
+    memset(&summary, 0, sizeof summary);
     if (!service)
         return EXIT_FAILED;
     status = drive_service(s, service);
     service_close(service);
-    if (status == EXIT_DONE && s->options.picture_only)
+    if (status == EXIT_DONE && s->options.rows)
         summary_draw(&summary, stdout);
     return status;
 }
@@ -315,7 +335,7 @@ static int run_traffic(struct sim *s)
 
     if (!traffic_parse(&traffic, weir__slice_of(s->options.traffic_text), &error))
         return sim_print_error(s, &error);
-    if (!s->options.picture_only && !s->options.print_script)
+    if (!s->collects && !s->options.print_script)
         sim_report_begin(&s->report);
     if (traffic.has_service)
         return run_service(s, &traffic);
@@ -327,42 +347,77 @@ static int run_traffic(struct sim *s)
         if (status != EXIT_DONE)
             return status;
     }
-    if (!error.text[0] && s->options.picture_only)
-        chart_draw(&s->chart, stdout, s->report.colour);
-    return error.text[0] ? sim_print_error(s, &error) : EXIT_DONE;
+    if (error.text[0])
+        return sim_print_error(s, &error);
+    return s->options.print_script ? EXIT_DONE : sim_draw_rows(s);
 }
 
-static int sim_run(struct sim *s)
+/* Runs the events against one of the limits, in a world of its own. */
+static int sim_run(struct sim *s, int run)
 {
+    struct weir_diag why = {0, "out of memory"};
     struct sim_error error;
     bool fresh;
     int status;
 
-    if (s->options.has_limit && !sim_world_limit(s->world, &s->options.limit, &fresh, &error))
-        return sim_print_error(s, &error);
-    status = s->options.traffic_text ? run_traffic(s) : run_script(s);
+    s->run = run;
+    s->line = 0;
+    s->world = sim_world_open(s->options.start_ns, (uint64_t)s->options.max_keys, &why);
+    if (!s->world) {
+        (void)fprintf(stderr, "weir sim: %s\n", why.text);
+        return EXIT_FAILED;
+    }
+    if (s->options.limits > 0 && !sim_world_limit(s->world, &s->options.limit[run], &fresh, &error))
+        status = sim_print_error(s, &error);
+    else
+        status = s->options.traffic_text ? run_traffic(s) : run_script(s);
     if (s->shown != 0)
         (void)fputs("\r\033[K", stderr);
+    s->options.limit[run] = *sim_world_limit_now(s->world); /* a script may set its own */
+    sim_world_close(s->world);
+    return status;
+}
+
+static int sim_draw(struct sim *s)
+{
+    static struct picture picture; /* too large for the stack */
+    const int runs = (int)weir__max(s->options.limits, 1);
+
+    for (int i = 0; i < runs; i++) {
+        const struct collector *c = &s->collector[i];
+
+        picture_add(&picture, &s->options.limit[i], &c->timeline, s->options.start_ns,
+                    !c->many_keys);
+    }
+    return draw_picture(&s->options.draw, &picture, "sim");
+}
+
+static int sim_run_all(struct sim *s)
+{
+    const int runs = (int)weir__max(s->options.limits, 1);
+    int status = EXIT_DONE;
+
+    s->collector = calloc((size_t)runs, sizeof *s->collector);
+    if (!s->collector)
+        return EXIT_FAILED;
+    for (int i = 0; i < runs && status == EXIT_DONE; i++)
+        status = sim_run(s, i);
+    if (status == EXIT_DONE && draw_wanted(&s->options.draw))
+        status = sim_draw(s);
+    for (int i = 0; i < runs; i++)
+        collector_free(&s->collector[i]);
+    free(s->collector);
     return status;
 }
 
 int sim_command(int argc, char **argv)
 {
-    struct sim s = {0};
-    const bool colour = cli_colour();
-    struct weir_diag why = {0, "out of memory"};
-    int status;
+    static struct sim s; /* too large for the stack */
 
     if (!sim_options_read(&s.options, argc, argv))
         return EXIT_USAGE;
+    s.collects = s.options.rows || draw_wanted(&s.options.draw);
     s.report = (struct sim_report){
-        .to = stdout, .json = s.options.json, .colour = colour && !s.options.json};
-    s.world = sim_world_open(s.options.start_ns, (uint64_t)s.options.max_keys, &why);
-    if (!s.world) {
-        (void)fprintf(stderr, "weir sim: %s\n", why.text);
-        return EXIT_FAILED;
-    }
-    status = sim_run(&s);
-    sim_world_close(s.world);
-    return status;
+        .to = stdout, .json = s.options.json, .colour = cli_colour() && !s.options.json};
+    return sim_run_all(&s);
 }

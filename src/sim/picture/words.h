@@ -1,7 +1,7 @@
 /* Numbers and times as people read them, for reports. Each fills the caller's text and returns it.
  */
-#ifndef WEIR_SIM_REPLAY_WORDS_H
-#define WEIR_SIM_REPLAY_WORDS_H
+#ifndef WEIR_SIM_PICTURE_WORDS_H
+#define WEIR_SIM_PICTURE_WORDS_H
 
 #include "base/text.h"
 

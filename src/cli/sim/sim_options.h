@@ -7,12 +7,16 @@
 
 #include <weir.h>
 
+#include "cli/sim/draw.h"
+
 struct sim_options {
-    const char *limit_text; /* the first word if it does not parse: it may be meant as a limit */
+    const char *limit_text; /* the last word, if it does not parse: it may be meant as a limit */
     const char *script;     /* a path, "-" or NULL */
     const char *traffic_text;
-    struct weir_limit limit;
-    bool has_limit, json, picture_only, print_script;
+    int limits; /* several: each is run with the same events */
+    struct weir_limit limit[PICTURE_PANELS_MAX];
+    bool json, rows, print_script;
+    struct draw_options draw;
     int64_t start_ns;
     int64_t max_keys; /* 0: the store's default */
 };

@@ -1,5 +1,5 @@
 /* The options of `weir sim`: its table, and which operand is the limit and which the script. */
-#include "cli/sim_options.h"
+#include "cli/sim/sim_options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static bool sim_set_start(void *to, char *value, struct weir_diag *why)
 static const struct option OPTIONS[] = {
     {"--json", NULL, OPTION_FLAG, AT(json),
      .help = "print one JSON object a line in place of tab-separated fields, and no header; a "
-             "field without meaning is null; not with --picture"},
+             "field without meaning is null; not with a picture"},
     {"--start", "DATE", OPTION_OTHER, .set = sim_set_start,
      .expected = "a date such as 2024-01-31, or 2024-01-31T12:00:00Z",
      .by_default = "2024-01-01T00:00:00Z",
@@ -42,16 +42,17 @@ static const struct option OPTIONS[] = {
      .help = "make the events from this text instead of reading a script"},
     {"--script", NULL, OPTION_FLAG, AT(print_script),
      .help = "print the script that --traffic makes, and run nothing"},
-    {"--picture", NULL, OPTION_FLAG, AT(picture_only),
-     .help = "draw what was granted and refused over time instead of listing it; not with --json "
-             "or --script"},
+    {"--rows", NULL, OPTION_FLAG, AT(rows),
+     .help = "print a row for each stretch of time instead of a line for each event: what was "
+             "granted and refused; not with --json or --script"},
+    DRAW_OPTION_ROWS(sim_options),
     {0},
 };
 
 const struct command SIM_COMMAND = {
     "sim",
     "run a script of events, or made-up traffic, against a limit",
-    "[LIMIT] [OPTION...] [SCRIPT|-]",
+    "[LIMIT...] [OPTION...] [SCRIPT|-]",
     .about = TEXTS(
         "Runs a script of events against a limit under a virtual clock: nothing sleeps, and the "
         "same script gives the same output on every machine.",
@@ -71,10 +72,13 @@ const struct command SIM_COMMAND = {
         "Traffic has phases: 'steady 50/s 10s; ramp 0..500/s 30s; poisson 80/s 1m seed=7; burst "
         "200 at 59s; pause 5s', each with key=NAME, keys=N, cost=N. With 'service 20ms workers=8 "
         "errors=0..30% queue=1000 timeout=1s' among them, a simulated service stands behind the "
-        "limit; --picture then shows what became of the calls, second by second."),
+        "limit; --rows then shows what became of the calls, second by second.",
+        "Several limits run against the same events, and are drawn below each other (--chart, "
+        "--svg)."),
     .operands =
         (const struct operand[]){
-            {"LIMIT", "text of a limit, in quotes: the first word, if it is one", COMPLETE_LIMIT},
+            {"LIMIT", "text of a limit, in quotes; several with --chart or --svg, up to 16",
+             COMPLETE_LIMIT},
             {"SCRIPT", "file with the script; - or nothing is standard input", COMPLETE_FILE},
             {0}},
     .options = OPTIONS,
@@ -85,9 +89,10 @@ const struct command SIM_COMMAND = {
     .examples = TEXTS(
         "weir sim 'sliding-log 5/1m' events.sim", "echo '0s take alice' | weir sim 100/s --json",
         "weir sim 'fixed-window 200/1m align=clock' --traffic 'burst 200 at 59s; burst 200 at 60s'",
-        "weir sim 'pacer 10/s' --traffic 'burst 50 at 0' --picture",
-        "weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --picture"),
-    OPERANDS(0, 2, "a limit in quotes, and a script"),
+        "weir sim 'pacer 10/s' --traffic 'burst 50 at 0' --chart",
+        "weir sim 'pacer 10/s' 20/s --traffic 'poisson 30/s 5s' --svg both.svg",
+        "weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --rows"),
+    OPERANDS(0, PICTURE_PANELS_MAX + 1, "limits, each in quotes, and a script"),
     .run = sim_command,
 };
 
@@ -101,33 +106,54 @@ static bool sim_usage(const char *format, const char *word)
     return false;
 }
 
-/* Two words are a limit and a script; a single word is the limit if it parses as one, else the
- * script. */
+/* All words but the last are limits; the last is one if it parses, else the script. */
 static bool sim_read_words(struct sim_options *o, int words, char **argv)
 {
     struct weir_diag why;
 
-    if (words == 0)
-        return true;
-    o->has_limit = weir_limit_parse(&o->limit, argv[0], &why) == 0;
-    if (words == 2 && !o->has_limit)
-        return sim_usage("not a limit: %s", why.text);
-    if (!o->has_limit)
-        o->limit_text = argv[0];
-    o->script = words == 2 ? argv[1] : o->limit_text;
+    for (int i = 0; i < words; i++) {
+        if (o->limits < PICTURE_PANELS_MAX &&
+            weir_limit_parse(&o->limit[o->limits], argv[i], &why) == 0)
+            o->limits++;
+        else if (i == words - 1)
+            o->script = o->limit_text = argv[i];
+        else
+            return sim_usage("not a limit: %s", why.text);
+    }
     return true;
 }
 
-/* With --traffic a single word can only be meant as the limit, unless it names a file. */
+/* With --traffic a single word can only be meant as the limit, and a later one that has a blank or
+ * a slash, unless it names a file. */
 static bool sim_not_both(const struct sim_options *o)
 {
     const bool is_script = strcmp(o->script, "-") == 0 || access(o->script, F_OK) == 0;
     struct weir_limit limit;
     struct weir_diag why;
 
-    if (o->limit_text && !is_script && weir_limit_parse(&limit, o->limit_text, &why) != 0)
+    if ((o->limits == 0 || strpbrk(o->script, " /")) && !is_script &&
+        weir_limit_parse(&limit, o->limit_text, &why) != 0)
         return sim_usage("not a limit: %s", why.text);
     return sim_usage("either a script or --traffic, not both ('%s')", o->script);
+}
+
+static bool sim_check_pictures(const struct sim_options *o)
+{
+    const char *drawn = o->rows ? "--rows" : o->draw.chart ? "--chart" : "--svg";
+    const bool draws = draw_wanted(&o->draw);
+
+    if ((o->rows || draws) && o->print_script)
+        return sim_usage("either --script or %s, not both", drawn);
+    if ((o->rows || draws) && o->json)
+        return sim_usage("either --json or %s, not both", drawn);
+    if (o->rows && draws)
+        return sim_usage("either --rows or %s, not both", o->draw.chart ? "--chart" : "--svg");
+    if (o->limits > 1 && !draws)
+        return sim_usage("several limits need %s", "--chart or --svg");
+    if (o->limits > 1 && !o->traffic_text && (!o->script || strcmp(o->script, "-") == 0))
+        return sim_usage("several limits need --traffic or the file of a script: %s",
+                         "standard input is read once");
+    return true;
 }
 
 bool sim_options_read(struct sim_options *o, int argc, char **argv)
@@ -142,9 +168,5 @@ bool sim_options_read(struct sim_options *o, int argc, char **argv)
         return sim_not_both(o);
     if (o->print_script && !o->traffic_text)
         return sim_usage("%s goes with --traffic", "--script");
-    if (o->picture_only && o->print_script)
-        return sim_usage("either --script or %s, not both", "--picture");
-    if (o->picture_only && o->json)
-        return sim_usage("either --json or %s, not both", "--picture");
-    return true;
+    return sim_check_pictures(o);
 }

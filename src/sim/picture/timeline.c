@@ -1,5 +1,5 @@
 /* Adds up what happens, row by row, and joins rows when they are too many. */
-#include "sim/replay/timeline.h"
+#include "sim/picture/timeline.h"
 
 #include <string.h>
 
@@ -18,6 +18,12 @@ void timeline_row_add(struct timeline_row *to, const struct timeline_row *more)
     to->passed = weir__add_sat(to->passed, more->passed);
     to->refused = weir__add_sat(to->refused, more->refused);
     to->delayed = weir__add_sat(to->delayed, more->delayed);
+    to->shadowed = weir__add_sat(to->shadowed, more->shadowed);
+    to->failed = weir__add_sat(to->failed, more->failed);
+    to->in_flight = weir__max(to->in_flight, more->in_flight);
+    if (more->in_flight_limit > 0)
+        to->in_flight_limit = more->in_flight_limit;
+    to->states |= more->states;
 }
 
 static void timeline_grow(struct timeline *t)
