@@ -4,8 +4,8 @@
 #     weir serve --limit 'devices=concurrency 2 lease=12h' &
 #     examples/devices/devices.sh 7311
 #
-# The lease is the longest session. A device that vanishes without an exit keeps its place until then;
-# over RESP it loses it with its connection, if it says CONN.
+# The lease is the longest session. A device that vanishes without an exit keeps its place until
+# then; over RESP it loses it with its connection, if it says CONN.
 set -eu
 port=${1:-7311}
 
