@@ -282,6 +282,23 @@ def what_never_fits_is_told_apart():
                (429, "60"))
 
 
+def guards_are_in_no_field():
+    flags = ("--limit", "two=concurrency 1 + 10/s", "--limit", "shut=breaker volume=1 open=5s")
+    with Daemon(*flags) as daemon, daemon.http() as c:
+        ticket = told(take(c, "shut", how="enter"))["ticket"]
+        c.ask("POST", f"/v1/exit?ticket={ticket}&outcome=error")
+        for limit, status, retry, kind in (("two", 429, None, "quota-exceeded"),
+                                           ("shut", 503, "5", "temporary-reduced-capacity")):
+            take(c, limit, how="enter")
+            answer = take(c, limit, how="enter", headers=PROBLEM)
+            expect(f"{limit}: a problem", (answer.status, answer.headers.get("retry-after"),
+                                           [told(answer)[name] for name in ("type", "ticket")]),
+                   (status, retry, [IANA + kind, None]))
+            for answer in (answer, take(c, limit, how="peek"), take(c, limit, "new", how="enter")):
+                check(f"{limit}: no fields", not any("ratelimit" in n for n in answer.headers),
+                      answer)
+
+
 def a_denied_key_is_told_apart():
     with Daemon(*LIMITS) as daemon, daemon.http() as c, daemon.resp() as r:
         r.ask("WEIR.LIST", "ADD", "both", "DENY", "bad")
@@ -656,7 +673,7 @@ if __name__ == "__main__":
     sys.exit(play("answers", [
         json_names_the_term, an_array_outlives_its_limits, resp_names_it_when_asked,
         take_all_names_the_limit, shadows_are_seen_and_counted, a_redis_says_the_same,
-        what_never_fits_is_told_apart, a_denied_key_is_told_apart,
+        what_never_fits_is_told_apart, a_denied_key_is_told_apart, guards_are_in_no_field,
         policies_are_described, t_is_the_time_until_more,
         a_client_that_obeys_waits_for_the_next, terms_have_numbers_of_their_own,
         flavours_are_chosen, resets_may_be_times_of_day, retry_after_may_jitter,

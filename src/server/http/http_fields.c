@@ -68,7 +68,8 @@ static void terms_add(struct conn *c, struct http_terms *terms, const struct lim
         terms->known = false;
         return;
     }
-    terms->known = terms->known && limit_views(c, op, v, view);
+    terms->guarded = terms->guarded || limit_has_guard(op->limit->parsed);
+    terms->known = terms->known && !terms->guarded && limit_views(c, op, v, view);
     for (int i = 0; i < n; i++) {
         struct http_term *t = &terms->of[terms->n++];
 
@@ -88,6 +89,7 @@ void http_terms_of(struct conn *c, const struct limit_op *op, const struct weir_
     terms->n = 0;
     terms->refuser = refused && !all ? v->term : -1;
     terms->known = true;
+    terms->guarded = false;
     if (v->reason == WEIR_LISTED) /* no term was asked */
         return;
     if (!all && op->limit)
@@ -353,7 +355,8 @@ char *http_put_fields(char *at, struct conn *c, const struct weir_verdict *v,
 {
     const struct serve_options *o = server_options(conn_server(c));
     const unsigned send = o->headers & HEADERS_FLAVOURS ? o->headers : o->headers | HEADERS_USUAL;
-    const int one = strictest(terms, v);
+    const int one = terms->guarded ? -1 : strictest(terms, v);
+    const int64_t least_ns = terms->guarded ? 1 : 0;
 
     if (one >= 0) {
         const struct http_term *t = &terms->of[one];
@@ -368,6 +371,6 @@ char *http_put_fields(char *at, struct conn *c, const struct weir_verdict *v,
             at = put_service(at, terms, one, &about);
         at = put_numbers(at, c, send, &about);
     }
-    /* A cost that can never fit has no time to come back at. */
-    return !v->allowed && v->retry_after_ns >= 0 ? put_retry(at, o, v->retry_after_ns) : at;
+    /* A cost that can never fit has no time to come back at, and a guard may not know it. */
+    return !v->allowed && v->retry_after_ns >= least_ns ? put_retry(at, o, v->retry_after_ns) : at;
 }

@@ -100,9 +100,6 @@ char *http_put_json(char *at, struct weir__slice text);
  * "". */
 void http_reply(const struct http_call *call, int status, const char *type, const char *fields,
                 const char *body, size_t len);
-/* The same for a reply function, which does not flush, in JSON. */
-void http_write_json(struct conn *c, uint32_t shape, int status, const char *fields,
-                     const char *body, size_t len);
 void http_reply_json(const struct http_call *call, int status, const char *body, size_t len);
 void http_reply_nothing(const struct http_call *call, int status);        /* 204 */
 void http_fail(const struct http_call *call, const struct http_why *why); /* {"error":"..."} */
@@ -150,6 +147,7 @@ void http_page_reply(const struct http_call *call, int status, struct http_page 
 struct http_terms {
     int n, refuser; /* the index of the one that refused, or -1 */
     bool known;     /* what each has left */
+    bool guarded;   /* one is a guard: no field describes them, and times may be unknown (0) */
     struct http_term {
         const struct limit *limit;
         const struct weir_limit *numbers; /* in place of the limit's; or NULL */
@@ -185,6 +183,9 @@ void http_reply_verdict(struct conn *c, const struct limit_op *op, int status,
 typedef char *http_put_more(char *at, const struct limit_op *op, const struct weir_verdict *v);
 void http_reply_verdict_of_all(struct conn *c, const struct limit_op *op, int status,
                                const struct weir_verdict *v, http_put_more *more);
+/* The same for one limit, with header fields: whole lines, or "". */
+void http_reply_verdict_and(struct conn *c, const struct limit_op *op, int status,
+                            const struct weir_verdict *v, http_put_more *more, const char *fields);
 /* The same as http_reply_verdict with a body of its own in JSON. */
 void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
                        const struct weir_verdict *v, const char *body, size_t len);

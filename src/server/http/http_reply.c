@@ -174,12 +174,6 @@ static void http_write_error(struct conn *c, uint32_t shape, int status, const c
                      (struct weir__slice){body, (size_t)(at - body)});
 }
 
-void http_write_json(struct conn *c, uint32_t shape, int status, const char *fields,
-                     const char *body, size_t len)
-{
-    http_write_reply(c, shape, status, "application/json", fields, (struct weir__slice){body, len});
-}
-
 void http_fail_with(const struct http_call *call, const struct http_why *why, const char *fields)
 {
     batch_flush(call->conn);

@@ -20,38 +20,38 @@ static int entry_status(const struct limit_op *op, const struct weir_verdict *v)
     return v->reason == WEIR_OPEN || v->reason == WEIR_OVERLOAD ? 503 : http_refused(v);
 }
 
+static char *put_ticket(char *at, const struct limit_op *op, const struct weir_verdict *v)
+{
+    char text[TICKET_TEXT];
+
+    (void)v;
+    if (!op->ticket)
+        return http_put_text(at, ",\"ticket\":null,\"ttl_ms\":0");
+    ticket_print(op->ticket, text);
+    at = http_put_text(at, ",\"ticket\":\"");
+    at = http_put(at, text, strlen(text));
+    at = http_put_text(at, "\",\"ttl_ms\":");
+    return http_put_int(at, wire_ms(ticket_ttl_ns(op->ticket)));
+}
+
 static void http_reply_enter(struct conn *c, const struct limit_op *op, int error,
                              const struct weir_verdict *v)
 {
     const struct http_call call = {.conn = c, .shape = op->shape};
     const struct http_why full = {.status = 503, .text = TICKETS_FULL};
-    char body[1024 + 6 * WEIR_NAME_MAX + LIMIT_TERM_MOST], text[TICKET_TEXT], *at = body;
-    char field[sizeof "X-Weir-Ticket: \r\n" + TICKET_TEXT] = "";
+    char text[TICKET_TEXT], field[sizeof "X-Weir-Ticket: \r\n" + TICKET_TEXT] = "";
 
     if (error == WEIR_EFULL) {
         http_fail(&call, &full);
-        return;
-    }
-    if (error) {
+    } else if (error) {
         http_fail_error(c, op->shape, error);
-        return;
-    }
-    at = http_put_verdict(at, op->limit, v) - 1; /* without its brace: more members follow */
-    if (op->ticket) {
-        ticket_print(op->ticket, text);
-        at = http_put_text(at, ",\"ticket\":\"");
-        at = http_put(at, text, strlen(text));
-        at = http_put_text(at, "\",\"ttl_ms\":");
-        at = http_put_int(at, wire_ms(ticket_ttl_ns(op->ticket)));
-        (void)snprintf(field, sizeof field, "X-Weir-Ticket: %s\r\n", text);
     } else {
-        at = http_put_text(at, ",\"ticket\":null,\"ttl_ms\":0");
+        if (op->ticket) {
+            ticket_print(op->ticket, text);
+            (void)snprintf(field, sizeof field, "X-Weir-Ticket: %s\r\n", text);
+        }
+        http_reply_verdict_and(c, op, entry_status(op, v), v, put_ticket, field);
     }
-    at = http_put_text(at, "}\n");
-    if (!v->allowed && v->retry_after_ns > 0) /* 0: not known */
-        (void)snprintf(field, sizeof field, "Retry-After: %lld\r\n",
-                       (long long)wire_s(v->retry_after_ns));
-    http_write_json(c, op->shape, entry_status(op, v), field, body, (size_t)(at - body));
 }
 
 static void http_reply_exit(struct conn *c, const struct limit_op *op, int error,

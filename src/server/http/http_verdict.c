@@ -98,7 +98,8 @@ char *http_put_verdict(char *at, const struct limit *l, const struct weir_verdic
 
 static char *put_type(char *at, int status, const struct weir_verdict *v)
 {
-    if (v->reason == WEIR_FULL || v->reason == WEIR_FALLBACK)
+    if (v->reason == WEIR_FULL || v->reason == WEIR_FALLBACK || v->reason == WEIR_OPEN ||
+        v->reason == WEIR_OVERLOAD)
         return http_put_text(
             at, "{\"type\":\"" TYPES "temporary-reduced-capacity\",\"title\":\"Request "
                 "cannot be satisfied due to temporary server capacity constraints\",");
@@ -114,10 +115,15 @@ static const char *detail_of(const struct weir_verdict *v)
         return "the store is full";
     if (v->reason == WEIR_FALLBACK)
         return "the store does not answer";
+    if (v->reason == WEIR_OPEN)
+        return "a breaker is open";
+    if (v->reason == WEIR_OVERLOAD)
+        return "the system, or a service behind it, is overloaded";
     if (v->reason == WEIR_LISTED)
         return "the key is on the limit's deny list: waiting does not help";
-    return v->retry_after_ns < 0 ? "the cost can never fit: waiting does not help"
-                                 : "try again after retry_after_ms";
+    if (v->retry_after_ns < 0)
+        return "the cost can never fit: waiting does not help";
+    return v->retry_after_ns > 0 ? "try again after retry_after_ms" : "try again later";
 }
 
 /* The terms that refused: the first of them, and the others that have less left than was asked for.
@@ -155,17 +161,26 @@ static char *put_problem(char *at, const struct limit_op *op, int status,
 
 /* ---- Whole replies --------------------------------------------------------------------------- */
 
+/* A body and its type, and whole lines of header fields. */
+struct verdict_text {
+    const char *type, *fields;
+    struct weir__slice body; /* NULL: none */
+};
+
 static void write_reply(struct conn *c, const struct limit_op *op, int status,
                         const struct weir_verdict *v, const struct http_terms *terms,
-                        const char *type, struct weir__slice body)
+                        const struct verdict_text *text)
 {
-    char *at = out_room(c, HTTP_HEAD_ROOM + http_fields_room(terms) + body.len);
+    const struct weir__slice body = text->body;
+    const size_t more = strlen(text->fields);
+    char *at = out_room(c, HTTP_HEAD_ROOM + http_fields_room(terms) + more + body.len);
 
     at = http_put_head(at, op->shape, status);
     at = http_put_fields(at, c, v, terms);
+    at = http_put(at, text->fields, more);
     if (body.at) {
         at = http_put_text(at, "Content-Type: ");
-        at = http_put(at, type, strlen(type));
+        at = http_put(at, text->type, strlen(text->type));
         at = http_put_text(at, "\r\nContent-Length: ");
         at = http_put_int(at, (int64_t)body.len);
         at = http_put_text(at, "\r\n");
@@ -179,42 +194,50 @@ static void write_reply(struct conn *c, const struct limit_op *op, int status,
 void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
                        const struct weir_verdict *v, const char *body, size_t len)
 {
+    const struct verdict_text text = {"application/json", "", {body, len}};
     struct http_terms terms;
 
     http_terms_of(c, op, v, &terms);
-    write_reply(c, op, status, v, &terms, "application/json", (struct weir__slice){body, len});
+    write_reply(c, op, status, v, &terms, &text);
 }
 
-/* `which`, and what `more` adds if it is not NULL, are the caller's. */
+/* `which`, what `more` adds if it is not NULL, and `fields` are the caller's. */
 static void reply_verdict(struct conn *c, const struct limit_op *op, int status,
-                          const struct weir_verdict *v, int which, http_put_more *more)
+                          const struct weir_verdict *v, int which, http_put_more *more,
+                          const char *fields)
 {
     const bool problem = op->shape & HTTP_PROBLEM && status >= 400;
+    struct verdict_text text = {
+        problem ? "application/problem+json" : "application/json", fields, {NULL, 0}};
     char body[VERDICT_ROOM + 6 * WEIR_NAME_MAX + LIMIT_TERM_MOST + PROBLEM_ROOM +
               WEIR_TERMS_MAX * (WEIR_NAME_MAX + 8) + HTTP_MORE_ROOM];
     struct http_terms terms;
     char *end;
 
     http_terms_of(c, op, v, &terms);
-    if (status == 204) {
-        write_reply(c, op, status, v, &terms, "", (struct weir__slice){NULL, 0});
-        return;
+    if (status != 204) {
+        end = problem ? put_problem(body, op, status, v, &terms) : http_put_text(body, "{");
+        end = put_members(end, op->limit, which, v);
+        end = http_put_text(more ? more(end, op, v) : end, "}\n");
+        text.body = (struct weir__slice){body, (size_t)(end - body)};
     }
-    end = problem ? put_problem(body, op, status, v, &terms) : http_put_text(body, "{");
-    end = put_members(end, op->limit, which, v);
-    end = http_put_text(more ? more(end, op, v) : end, "}\n");
-    write_reply(c, op, status, v, &terms, problem ? "application/problem+json" : "application/json",
-                (struct weir__slice){body, (size_t)(end - body)});
+    write_reply(c, op, status, v, &terms, &text);
 }
 
 void http_reply_verdict(struct conn *c, const struct limit_op *op, int status,
                         const struct weir_verdict *v)
 {
-    reply_verdict(c, op, status, v, which_term(v), NULL);
+    reply_verdict(c, op, status, v, which_term(v), NULL, "");
+}
+
+void http_reply_verdict_and(struct conn *c, const struct limit_op *op, int status,
+                            const struct weir_verdict *v, http_put_more *more, const char *fields)
+{
+    reply_verdict(c, op, status, v, which_term(v), more, fields);
 }
 
 void http_reply_verdict_of_all(struct conn *c, const struct limit_op *op, int status,
                                const struct weir_verdict *v, http_put_more *more)
 {
-    reply_verdict(c, op, status, v, v->which, more);
+    reply_verdict(c, op, status, v, v->which, more, "");
 }
