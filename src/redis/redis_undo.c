@@ -55,40 +55,41 @@ static int undo_add(struct weir__undo *u, const struct undo_kind *kind,
 {
     const struct weir__plan_request request = undo_plan_request(u, kind, part);
     const size_t room = weir__plan_encoded_size(&request);
-    struct undo_command *e = calloc(1, sizeof *e + room);
-    struct weir__command *c = &e->command;
+    struct undo_command *command = calloc(1, sizeof *command + room);
+    struct weir__command *c = &command->command;
     int terms;
 
-    if (!e)
+    if (!command)
         return WEIR_ENOMEM;
-    e->undo = u;
-    e->part = index;
-    c->bytes = e->bytes;
+    command->undo = u;
+    command->part = index;
+    c->bytes = command->bytes;
     c->deadline_ns = u->deadline_ns;
     c->done = u->done ? undo_replied : NULL;
-    c->len = kind->resets ? weir__plan_encode_reset(&request, e->bytes, room)
-                          : weir__plan_encode(&request, e->bytes, room, &c->script, &terms);
-    u->command[u->n++] = e;
+    c->len = kind->resets ? weir__plan_encode_reset(&request, command->bytes, room)
+                          : weir__plan_encode(&request, command->bytes, room, &c->script, &terms);
+    u->command[u->n++] = command;
     return 0;
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
 /* One command has ended. */
-static void undo_note(struct weir__undo *u, struct undo_command *e)
+static void undo_note(struct weir__undo *u, struct undo_command *command)
 {
     struct weir__redis *r = u->redis;
 
-    if (e->command.error) {
+    if (command->command.error) {
         atomic_fetch_add_explicit(&r->failed, 1, memory_order_relaxed);
         u->error = WEIR_EDOWN;
     } else {
         atomic_fetch_add_explicit(&r->asked, 1, memory_order_relaxed);
-        u->back = weir__max(u->back, weir__plan_amount(e->command.number, e->command.n));
+        u->back =
+            weir__max(u->back, weir__plan_amount(command->command.number, command->command.n));
     }
-    if (u->receipt && !e->command.error)
-        u->receipt->part[e->part].cost = 0;
-    free(e);
+    if (u->receipt && !command->command.error)
+        u->receipt->part[command->part].cost = 0;
+    free(command);
 }
 
 static void undo_wake_waiters(struct weir__undo *u)
@@ -126,10 +127,10 @@ static void undo_finish(struct weir__undo *u)
 
 static void undo_replied(struct weir__command *c)
 {
-    struct undo_command *e = (struct undo_command *)c;
-    struct weir__undo *u = e->undo;
+    struct undo_command *command = (struct undo_command *)c;
+    struct weir__undo *u = command->undo;
 
-    undo_note(u, e);
+    undo_note(u, command);
     if (--u->left == 0)
         undo_finish(u);
 }
@@ -238,15 +239,16 @@ static int redis_undo_key(struct weir__redis *r, const struct weir_request *rq, 
     return error;
 }
 
-int weir__redis_refund(struct weir__remote *f, const struct weir_request *rq, struct weir__now at,
-                       int64_t *back)
+int weir__redis_refund(struct weir__remote *remote, const struct weir_request *rq,
+                       struct weir__now at, int64_t *back)
 {
-    return redis_undo_key(weir__redis_of(f), rq, false, at, back);
+    return redis_undo_key(weir__redis_of(remote), rq, false, at, back);
 }
 
-int weir__redis_reset(struct weir__remote *f, const struct weir_request *rq, struct weir__now at)
+int weir__redis_reset(struct weir__remote *remote, const struct weir_request *rq,
+                      struct weir__now at)
 {
-    return redis_undo_key(weir__redis_of(f), rq, true, at, NULL);
+    return redis_undo_key(weir__redis_of(remote), rq, true, at, NULL);
 }
 
 /* ---- The same for a loop --------------------------------------------------------------------- */
@@ -256,12 +258,12 @@ static void undo_learned(struct weir__command *c);
 /* Asks for the creation time of the limit, without which its keys cannot be named. */
 static bool undo_learns(struct weir__undo *u)
 {
-    struct undo_command *e = calloc(1, sizeof *e);
-    struct weir__command *command = &e->command;
-    char *bytes = e ? weir__redis_ask_creation(u->redis, u->rq.policy, command) : NULL;
+    struct undo_command *question = calloc(1, sizeof *question);
+    struct weir__command *command = &question->command;
+    char *bytes = question ? weir__redis_ask_creation(u->redis, u->rq.policy, command) : NULL;
 
     if (bytes) {
-        e->undo = u;
+        question->undo = u;
         command->deadline_ns = u->deadline_ns;
         command->done = undo_learned;
         if (weir__pipeline_submit(u->pipeline, &command, 1)) {
@@ -270,7 +272,7 @@ static bool undo_learns(struct weir__undo *u)
         }
     }
     free(bytes);
-    free(e);
+    free(question);
     return false;
 }
 
@@ -292,13 +294,13 @@ static void undo_proceed_key(struct weir__undo *u)
 
 static void undo_learned(struct weir__command *c)
 {
-    struct undo_command *e = (struct undo_command *)c;
-    struct weir__undo *u = e->undo;
+    struct undo_command *command = (struct undo_command *)c;
+    struct weir__undo *u = command->undo;
     struct weir__pipeline *pipeline = u->pipeline;
 
     weir__redis_learn_creation(u->redis, u->rq.policy, c);
     free((char *)c->bytes);
-    free(e);
+    free(command);
     undo_proceed_key(u);
     weir__pipeline_resume(pipeline);
 }
@@ -445,10 +447,10 @@ static bool undo_prepare_cancel(struct weir__undo *u, struct weir_reservation *r
     return true;
 }
 
-int weir__redis_cancel(struct weir__remote *f, struct weir_reservation *r, bool withdraw,
+int weir__redis_cancel(struct weir__remote *remote, struct weir_reservation *r, bool withdraw,
                        struct weir__now at, int64_t *back)
 {
-    struct weir__redis *redis = weir__redis_of(f);
+    struct weir__redis *redis = weir__redis_of(remote);
     struct weir__undo u = {.done = NULL};
     int error;
 
@@ -524,10 +526,10 @@ void weir__undo_exit(struct weir *w, struct weir__pipeline *pipeline, struct wei
         undo_finish(u);
 }
 
-int weir__redis_exit(struct weir__remote *f, struct weir_ticket *t, enum weir_outcome how,
+int weir__redis_exit(struct weir__remote *remote, struct weir_ticket *t, enum weir_outcome how,
                      struct weir__now at)
 {
-    struct weir__redis *r = weir__redis_of(f);
+    struct weir__redis *r = weir__redis_of(remote);
     struct weir__redis_receipt *k = weir__receipts_remove(r->receipts, t->term[0].fingerprint);
     int error = 0;
 

@@ -21,24 +21,24 @@
 
 #include "server/delayed/delayed.h"
 
-static int64_t daemon_now(const struct delayed_reply *h)
+static int64_t daemon_now(const struct delayed_reply *reply)
 {
-    return weir_now(h->worker->server->engine);
+    return weir_now(reply->worker->server->engine);
 }
 
-static const struct store *delayed_store(const struct delayed_reply *h)
+static const struct store *delayed_store(const struct delayed_reply *reply)
 {
-    return store_of(h->op.limit);
+    return store_of(reply->op.limit);
 }
 
-static bool delayed_enters(const struct delayed_reply *h)
+static bool delayed_enters(const struct delayed_reply *reply)
 {
-    return h->op.verb == OP_ENTER;
+    return reply->op.verb == OP_ENTER;
 }
 
-static void delayed_set_due(struct delayed_reply *h, int64_t due_ns)
+static void delayed_set_due(struct delayed_reply *reply, int64_t due_ns)
 {
-    due_heap_set(&h->worker->heap, &h->due, due_ns);
+    due_heap_set(&reply->worker->heap, &reply->due, due_ns);
 }
 
 /* ---- Waking ---------------------------------------------------------------------------------- */
@@ -46,45 +46,45 @@ static void delayed_set_due(struct delayed_reply *h, int64_t due_ns)
 /* Called by any thread, under the lock of the wait list: its worker shall look at it. */
 static void delayed_woken(struct weir__waiter *me)
 {
-    struct delayed_reply *h = (struct delayed_reply *)me;
-    struct worker *w = h->worker;
+    struct delayed_reply *reply = (struct delayed_reply *)me;
+    struct worker *w = reply->worker;
 
     (void)pthread_mutex_lock(&w->ready_lock);
-    if (!h->ready) {
-        h->ready = true;
-        h->next_ready = w->ready;
-        w->ready = h;
+    if (!reply->ready) {
+        reply->ready = true;
+        reply->next_ready = w->ready;
+        w->ready = reply;
     }
     (void)pthread_mutex_unlock(&w->ready_lock);
     (void)uv_async_send(&w->wake);
 }
 
-static void delayed_unready(struct delayed_reply *h)
+static void delayed_unready(struct delayed_reply *reply)
 {
-    struct delayed_reply **at = &h->worker->ready;
+    struct delayed_reply **at = &reply->worker->ready;
 
-    (void)pthread_mutex_lock(&h->worker->ready_lock);
-    while (h->ready && *at != h)
+    (void)pthread_mutex_lock(&reply->worker->ready_lock);
+    while (reply->ready && *at != reply)
         at = &(*at)->next_ready;
-    if (h->ready)
-        *at = h->next_ready;
-    h->ready = false;
-    (void)pthread_mutex_unlock(&h->worker->ready_lock);
+    if (reply->ready)
+        *at = reply->next_ready;
+    reply->ready = false;
+    (void)pthread_mutex_unlock(&reply->worker->ready_lock);
 }
 
 /* A waiter of this worker that was woken, or NULL. */
 static struct delayed_reply *delayed_next_ready(struct worker *w)
 {
-    struct delayed_reply *h;
+    struct delayed_reply *reply;
 
     (void)pthread_mutex_lock(&w->ready_lock);
-    h = w->ready;
-    if (h) {
-        w->ready = h->next_ready;
-        h->ready = false;
+    reply = w->ready;
+    if (reply) {
+        w->ready = reply->next_ready;
+        reply->ready = false;
     }
     (void)pthread_mutex_unlock(&w->ready_lock);
-    return h;
+    return reply;
 }
 
 /* ---- Making and ending ----------------------------------------------------------------------- */
@@ -92,123 +92,125 @@ static struct delayed_reply *delayed_next_ready(struct worker *w)
 static struct delayed_reply *delayed_make(struct conn *c, const struct limit_op *op)
 {
     const size_t bytes = sizeof(struct delayed_reply) + op->key.len + op->name.len;
-    struct delayed_reply *h = NULL;
+    struct delayed_reply *reply = NULL;
 
     if (memory_fits(c, bytes + memory_of_limit(op->limit)))
-        h = malloc(bytes);
-    if (!h)
+        reply = malloc(bytes);
+    if (!reply)
         return NULL;
-    memset(h, 0, sizeof *h);
-    h->waiter.wake = delayed_woken;
+    memset(reply, 0, sizeof *reply);
+    reply->waiter.wake = delayed_woken;
     if (op->verb == OP_ENTER)
-        h->waiter.ticket = &h->entered;
+        reply->waiter.ticket = &reply->entered;
     else
-        h->waiter.reservation = &h->reservation;
-    h->worker = c->worker;
-    h->conn = c;
-    h->op = *op;
-    op_keep_text(&h->op, h->text);
-    h->poll_ns = op->poll_ns > 0 ? weir__add_sat(daemon_now(h), op->poll_ns) : INT64_MAX;
+        reply->waiter.reservation = &reply->reservation;
+    reply->worker = c->worker;
+    reply->conn = c;
+    reply->op = *op;
+    op_keep_text(&reply->op, reply->text);
+    reply->poll_ns = op->poll_ns > 0 ? weir__add_sat(daemon_now(reply), op->poll_ns) : INT64_MAX;
     limit_retain(op->limit);
-    return h;
+    return reply;
 }
 
-static void delayed_free(struct delayed_reply *h)
+static void delayed_free(struct delayed_reply *reply)
 {
-    limit_release(h->op.limit);
-    free(h);
+    limit_release(reply->op.limit);
+    free(reply);
 }
 
 /* The client has left, and what was granted is given back. */
-static void delayed_forget(struct delayed_reply *h)
+static void delayed_forget(struct delayed_reply *reply)
 {
-    if (delayed_enters(h))
-        ticket_drop(h->worker, h->op.ticket);
-    delayed_free(h);
+    if (delayed_enters(reply))
+        ticket_drop(reply->worker, reply->op.ticket);
+    delayed_free(reply);
 }
 
 /* The bytes it counts for: the struct with its key and name, and its place in the heap. */
-static size_t delayed_bytes(const struct delayed_reply *h)
+static size_t delayed_bytes(const struct delayed_reply *reply)
 {
-    return sizeof *h + h->op.key.len + h->op.name.len + sizeof h + MEMORY_PIECE;
+    return sizeof *reply + reply->op.key.len + reply->op.name.len + sizeof reply + MEMORY_PIECE;
 }
 
 /* Puts an admitted reply into the heap. False: there is no memory. */
-static bool delayed_add(struct delayed_reply *h)
+static bool delayed_add(struct delayed_reply *reply)
 {
-    struct conn *c = h->conn;
+    struct conn *c = reply->conn;
 
-    h->due.due_ns = INT64_MAX;
-    if (!due_heap_add(&h->worker->heap, &h->due))
+    reply->due.due_ns = INT64_MAX;
+    if (!due_heap_add(&reply->worker->heap, &reply->due))
         return false;
-    h->segment = out_add_delayed(c, h);
-    h->next = c->delayed;
-    if (h->next)
-        h->next->prev = h;
-    c->delayed = h;
+    reply->segment = out_add_delayed(c, reply);
+    reply->next = c->delayed;
+    if (reply->next)
+        reply->next->prev = reply;
+    c->delayed = reply;
     c->delayed_n++;
-    memory_add(c, MEMORY_DELAYED, delayed_bytes(h));
-    memory_add_limit(c, h->op.limit);
-    counter_add(&h->worker->counters.delayed, 1);
+    memory_add(c, MEMORY_DELAYED, delayed_bytes(reply));
+    memory_add_limit(c, reply->op.limit);
+    counter_add(&reply->worker->counters.delayed, 1);
     return true;
 }
 
 /* Takes it out of the heap and of all lists. */
-static void delayed_unlink(struct delayed_reply *h)
+static void delayed_unlink(struct delayed_reply *reply)
 {
-    struct conn *c = h->conn;
+    struct conn *c = reply->conn;
 
-    weir__waiter_leave(&h->waiter);
-    delayed_unready(h);
-    due_heap_remove(&h->worker->heap, &h->due);
-    *(h->prev ? &h->prev->next : &c->delayed) = h->next;
-    if (h->next)
-        h->next->prev = h->prev;
+    weir__waiter_leave(&reply->waiter);
+    delayed_unready(reply);
+    due_heap_remove(&reply->worker->heap, &reply->due);
+    *(reply->prev ? &reply->prev->next : &c->delayed) = reply->next;
+    if (reply->next)
+        reply->next->prev = reply->prev;
     c->delayed_n--;
     memory_release_delayed(c);
-    memory_remove(c, MEMORY_DELAYED, delayed_bytes(h));
-    memory_remove_limit(c, h->op.limit);
+    memory_remove(c, MEMORY_DELAYED, delayed_bytes(reply));
+    memory_remove_limit(c, reply->op.limit);
 }
 
 /* Writes the reply, now or into the place that was kept for it. */
-static void delayed_write(struct delayed_reply *h, int error, const struct weir_verdict *v)
+static void delayed_write(struct delayed_reply *reply, int error, const struct weir_verdict *v)
 {
-    struct conn *c = h->conn;
+    struct conn *c = reply->conn;
 
-    batch_tally(h->worker, &h->op, error, v);
-    if (h->segment) {
-        h->segment->delayed = NULL;
-        out_aim(c, h->segment);
+    batch_tally(reply->worker, &reply->op, error, v);
+    if (reply->segment) {
+        reply->segment->delayed = NULL;
+        out_aim(c, reply->segment);
     }
-    h->op.reply(c, &h->op, error, error ? NULL : v);
+    reply->op.reply(c, &reply->op, error, error ? NULL : v);
     out_aim(c, NULL);
 }
 
 /* Replies with what the waiter has decided. */
-static void delayed_reply_decided(struct delayed_reply *h)
+static void delayed_reply_decided(struct delayed_reply *reply)
 {
-    struct weir_verdict *v = &h->waiter.verdict;
-    const int error = h->waiter.error;
+    struct weir_verdict *v = &reply->waiter.verdict;
+    const int error = reply->waiter.error;
 
-    if (delayed_enters(h)) {
-        delayed_write(h, ticket_settle(h->worker, &h->op, error, &h->entered, v), v);
+    if (delayed_enters(reply)) {
+        delayed_write(reply, ticket_settle(reply->worker, &reply->op, error, &reply->entered, v),
+                      v);
         return;
     }
-    if (h->granted) /* the verdict is as old as the wait was long */
+    if (reply->granted) /* the verdict is as old as the wait was long */
         v->reset_after_ns =
-            weir__max(0, v->reset_after_ns - weir__max(0, daemon_now(h) - h->granted_ns));
-    if (!error && v->allowed && h->op.name.len > 0)
-        reservation_keep(h->conn, &h->op, &h->reservation, h->granted ? h->act_ns : daemon_now(h));
-    delayed_write(h, error, v);
+            weir__max(0, v->reset_after_ns - weir__max(0, daemon_now(reply) - reply->granted_ns));
+    if (!error && v->allowed && reply->op.name.len > 0)
+        reservation_keep(reply->conn, &reply->op, &reply->reservation,
+                         reply->granted ? reply->act_ns : daemon_now(reply));
+    delayed_write(reply, error, v);
 }
 
-static void delayed_finish(struct delayed_reply *h)
+static void delayed_finish(struct delayed_reply *reply)
 {
-    struct conn *c = h->conn;
+    struct conn *c = reply->conn;
 
-    delayed_unlink(h);
-    delayed_reply_decided(h);
-    delayed_free(h);
+    delayed_unlink(reply);
+    delayed_reply_decided(reply);
+    delayed_free(reply);
     conn_push_later(c);
 }
 
@@ -216,18 +218,18 @@ static void delayed_finish(struct delayed_reply *h)
 
 /* A limit may make its callers wait longer than the daemon allows (a pacer, for a caller that names
  * no patience): then the reply is a refusal, and what was taken is given back. */
-static void delayed_refuse_too_long(struct delayed_reply *h)
+static void delayed_refuse_too_long(struct delayed_reply *reply)
 {
-    struct weir__waiter *me = &h->waiter;
-    const int64_t most_ns = h->worker->server->options.max_wait_ns;
+    struct weir__waiter *me = &reply->waiter;
+    const int64_t most_ns = reply->worker->server->options.max_wait_ns;
     const int64_t wait_ns = me->verdict.wait_ns;
 
-    if (me->decided || !me->granted || h->granted || wait_ns <= most_ns)
+    if (me->decided || !me->granted || reply->granted || wait_ns <= most_ns)
         return;
-    if (delayed_store(h)->remote)
-        remote_give_back(h->worker, h->op.limit, &h->reservation, false);
+    if (delayed_store(reply)->remote)
+        remote_give_back(reply->worker, reply->op.limit, &reply->reservation, false);
     else
-        (void)weir_cancel(delayed_store(h)->engine, &h->reservation, NULL);
+        (void)weir_cancel(delayed_store(reply)->engine, &reply->reservation, NULL);
     weir__waiter_leave(me);
     me->decided = true;
     me->verdict = (struct weir_verdict){.reason = WEIR_LIMITED,
@@ -237,177 +239,178 @@ static void delayed_refuse_too_long(struct delayed_reply *h)
                                         .reset_after_ns = me->verdict.reset_after_ns};
 }
 
-static void delayed_end_with(struct delayed_reply *h, int error)
+static void delayed_end_with(struct delayed_reply *reply, int error)
 {
-    weir__waiter_leave(&h->waiter);
-    h->waiter.decided = true;
-    h->waiter.error = error;
+    weir__waiter_leave(&reply->waiter);
+    reply->waiter.decided = true;
+    reply->waiter.error = error;
 }
 
-static void delayed_tell(struct delayed_reply *h)
+static void delayed_tell(struct delayed_reply *reply)
 {
-    const struct remote_question *q = &h->question;
+    const struct remote_question *q = &reply->question;
     const struct weir__wait_answer a = {
         .error = q->error, .verdict = q->verdict, .full = q->full, .queue = q->queue};
 
-    weir__waiter_answer(&h->waiter, weir_now(delayed_store(h)->engine), &a);
+    weir__waiter_answer(&reply->waiter, weir_now(delayed_store(reply)->engine), &a);
 }
 
 /* Asks the remote store what the waiter wants to know, until it waits or is decided; or until an
  * answer is to come. */
-static void delayed_step_remote(struct delayed_reply *h)
+static void delayed_step_remote(struct delayed_reply *reply)
 {
-    struct weir *engine = delayed_store(h)->engine;
+    struct weir *engine = delayed_store(reply)->engine;
     enum weir__question question;
 
-    while ((question = weir__waiter_next(&h->waiter, weir_now(engine))) != WEIR__ASK_NOTHING) {
-        struct limit_op op = h->op;
+    while ((question = weir__waiter_next(&reply->waiter, weir_now(engine))) != WEIR__ASK_NOTHING) {
+        struct limit_op op = reply->op;
 
-        op.patience_ns = h->waiter.ask_ns;
-        h->charges = question == WEIR__ASK_CHARGE;
-        if (!remote_ask(h->worker, &op, h->charges ? h->waiter.reservation : NULL,
-                        h->charges ? h->waiter.ticket : NULL, &h->question)) {
-            h->conn->asking_n++;
+        op.patience_ns = reply->waiter.ask_ns;
+        reply->charges = question == WEIR__ASK_CHARGE;
+        if (!remote_ask(reply->worker, &op, reply->charges ? reply->waiter.reservation : NULL,
+                        reply->charges ? reply->waiter.ticket : NULL, &reply->question)) {
+            reply->conn->asking_n++;
             return;
         }
-        delayed_tell(h);
+        delayed_tell(reply);
     }
 }
 
-static void delayed_step(struct delayed_reply *h)
+static void delayed_step(struct delayed_reply *reply)
 {
-    const struct store *s = delayed_store(h);
+    const struct store *s = delayed_store(reply);
 
-    if (!h->waiter.granted && atomic_load(&((const struct limit_entry *)h->op.limit)->gone))
-        delayed_end_with(h, WEIR_EGONE);
+    if (!reply->waiter.granted && atomic_load(&((const struct limit_entry *)reply->op.limit)->gone))
+        delayed_end_with(reply, WEIR_EGONE);
     else if (s->remote)
-        delayed_step_remote(h);
+        delayed_step_remote(reply);
     else
-        (void)weir__wait_step(&h->waiter, weir__now_of(s->engine));
-    delayed_refuse_too_long(h);
+        (void)weir__wait_step(&reply->waiter, weir__now_of(s->engine));
+    delayed_refuse_too_long(reply);
 }
 
 /* It is not decided: notes when to look at it again. */
-static void delayed_rest(struct delayed_reply *h)
+static void delayed_rest(struct delayed_reply *reply)
 {
-    const struct weir__waiter *me = &h->waiter;
-    const int64_t now_ns = daemon_now(h);
-    const int64_t engine_ns = weir_now(delayed_store(h)->engine);
+    const struct weir__waiter *me = &reply->waiter;
+    const int64_t now_ns = daemon_now(reply);
+    const int64_t engine_ns = weir_now(delayed_store(reply)->engine);
     int64_t due_ns;
 
-    if (h->question.under_way) {
-        delayed_set_due(h, INT64_MAX);
+    if (reply->question.under_way) {
+        delayed_set_due(reply, INT64_MAX);
         return;
     }
     due_ns = me->due_ns == INT64_MAX ? INT64_MAX
                                      : weir__add_sat(now_ns, weir__max(0, me->due_ns - engine_ns));
-    if (me->granted && !h->granted) {
-        h->granted = true;
-        h->granted_ns = now_ns;
-        h->act_ns = due_ns;
+    if (me->granted && !reply->granted) {
+        reply->granted = true;
+        reply->granted_ns = now_ns;
+        reply->act_ns = due_ns;
     }
-    delayed_set_due(h, weir__min(due_ns, h->poll_ns));
+    delayed_set_due(reply, weir__min(due_ns, reply->poll_ns));
 }
 
 /* The client wants to know what remains (POLL): of a grant, how long to wait until it acts. A
  * waiter without a grant is refused, and may ask again when its time comes. */
-static void delayed_answer_poll(struct delayed_reply *h)
+static void delayed_answer_poll(struct delayed_reply *reply)
 {
-    struct weir__waiter *me = &h->waiter;
-    const int64_t left_ns = weir__max(1, me->due_ns - weir_now(delayed_store(h)->engine));
+    struct weir__waiter *me = &reply->waiter;
+    const int64_t left_ns = weir__max(1, me->due_ns - weir_now(delayed_store(reply)->engine));
 
-    if (h->granted)
+    if (reply->granted)
         me->verdict.wait_ns = left_ns;
     else
-        me->verdict = (struct weir_verdict){.reason = WEIR_LIMITED,
-                                            .which = me->verdict.which,
-                                            .term = me->verdict.term,
-                                            .limit = me->verdict.limit,
-                                            .retry_after_ns = me->timed ? left_ns : h->op.poll_ns,
-                                            .reset_after_ns = me->verdict.reset_after_ns};
-    delayed_end_with(h, 0);
-    delayed_finish(h);
+        me->verdict =
+            (struct weir_verdict){.reason = WEIR_LIMITED,
+                                  .which = me->verdict.which,
+                                  .term = me->verdict.term,
+                                  .limit = me->verdict.limit,
+                                  .retry_after_ns = me->timed ? left_ns : reply->op.poll_ns,
+                                  .reset_after_ns = me->verdict.reset_after_ns};
+    delayed_end_with(reply, 0);
+    delayed_finish(reply);
 }
 
-static void delayed_go_on(struct delayed_reply *h)
+static void delayed_go_on(struct delayed_reply *reply)
 {
-    delayed_step(h);
-    if (h->waiter.decided)
-        delayed_finish(h);
-    else if (h->poll_ns <= daemon_now(h) && !h->question.under_way)
-        delayed_answer_poll(h);
+    delayed_step(reply);
+    if (reply->waiter.decided)
+        delayed_finish(reply);
+    else if (reply->poll_ns <= daemon_now(reply) && !reply->question.under_way)
+        delayed_answer_poll(reply);
     else
-        delayed_rest(h);
+        delayed_rest(reply);
 }
 
 /* The answer of a remote store has come. */
 static void delayed_answered(struct remote_question *q)
 {
-    struct delayed_reply *h =
+    struct delayed_reply *reply =
         (struct delayed_reply *)(void *)((char *)q - offsetof(struct delayed_reply, question));
 
     q->under_way = false;
-    if (h->conn) {
-        struct conn *c = h->conn;
+    if (reply->conn) {
+        struct conn *c = reply->conn;
 
         c->asking_n--;
-        delayed_tell(h);
-        delayed_go_on(h);
+        delayed_tell(reply);
+        delayed_go_on(reply);
         conn_answered(c);
         return;
     }
-    if (h->charges && !q->error && q->verdict.allowed) {
-        if (delayed_enters(h))
-            remote_leave(h->worker, h->op.limit, &h->entered);
+    if (reply->charges && !q->error && q->verdict.allowed) {
+        if (delayed_enters(reply))
+            remote_leave(reply->worker, reply->op.limit, &reply->entered);
         else
-            remote_give_back(h->worker, h->op.limit, &h->reservation, true);
+            remote_give_back(reply->worker, reply->op.limit, &reply->reservation, true);
     }
-    delayed_forget(h);
+    delayed_forget(reply);
 }
 
 /* ---- The beginning --------------------------------------------------------------------------- */
 
-static enum weir__wait_verb delayed_verb(const struct delayed_reply *h)
+static enum weir__wait_verb delayed_verb(const struct delayed_reply *reply)
 {
-    return delayed_enters(h) ? WEIR__WAIT_ENTER : WEIR__WAIT_TAKE;
+    return delayed_enters(reply) ? WEIR__WAIT_ENTER : WEIR__WAIT_TAKE;
 }
 
 /* A remote store may answer later: the reply has its place before it is asked. */
-static bool delayed_begin_remote(struct delayed_reply *h)
+static bool delayed_begin_remote(struct delayed_reply *reply)
 {
-    const struct weir_request rq = op_request(&h->op);
-    struct weir *engine = delayed_store(h)->engine;
+    const struct weir_request rq = op_request(&reply->op);
+    struct weir *engine = delayed_store(reply)->engine;
     int error;
 
-    if (!delayed_add(h))
+    if (!delayed_add(reply))
         return false;
-    h->question.answered = delayed_answered;
-    error = weir__wait_open(engine, &h->waiter, &rq, delayed_verb(h), weir_now(engine));
+    reply->question.answered = delayed_answered;
+    error = weir__wait_open(engine, &reply->waiter, &rq, delayed_verb(reply), weir_now(engine));
     if (error)
-        delayed_end_with(h, error);
-    delayed_go_on(h);
+        delayed_end_with(reply, error);
+    delayed_go_on(reply);
     return true;
 }
 
 /* True if it waits. False: it is decided, and is not delayed. */
-static bool delayed_begin(struct delayed_reply *h)
+static bool delayed_begin(struct delayed_reply *reply)
 {
-    const struct weir_request rq = op_request(&h->op);
-    const struct store *s = delayed_store(h);
-    const int error =
-        weir__wait_begin(s->engine, &h->waiter, &rq, delayed_verb(h), weir__now_of(s->engine));
+    const struct weir_request rq = op_request(&reply->op);
+    const struct store *s = delayed_store(reply);
+    const int error = weir__wait_begin(s->engine, &reply->waiter, &rq, delayed_verb(reply),
+                                       weir__now_of(s->engine));
 
     if (error)
-        delayed_end_with(h, error);
-    delayed_refuse_too_long(h);
-    if (h->waiter.decided)
+        delayed_end_with(reply, error);
+    delayed_refuse_too_long(reply);
+    if (reply->waiter.decided)
         return false;
-    if (!delayed_add(h)) {
-        weir__wait_cancel(&h->waiter, weir__now_of(s->engine));
-        delayed_end_with(h, WEIR_ENOMEM);
+    if (!delayed_add(reply)) {
+        weir__wait_cancel(&reply->waiter, weir__now_of(s->engine));
+        delayed_end_with(reply, WEIR_ENOMEM);
         return false;
     }
-    delayed_rest(h);
+    delayed_rest(reply);
     return true;
 }
 
@@ -425,20 +428,20 @@ static void delayed_turn_away(struct conn *c, const struct limit_op *op, int err
 
 static void delayed_wait(struct conn *c, const struct limit_op *op)
 {
-    struct delayed_reply *h = delayed_make(c, op);
+    struct delayed_reply *reply = delayed_make(c, op);
 
-    if (!h) {
+    if (!reply) {
         delayed_turn_away(c, op, WEIR_EFULL);
     } else if (store_of(op->limit)->remote) {
-        if (delayed_begin_remote(h))
+        if (delayed_begin_remote(reply))
             return;
         delayed_turn_away(c, op, WEIR_ENOMEM);
-        delayed_free(h);
+        delayed_free(reply);
     } else {
-        if (delayed_begin(h))
+        if (delayed_begin(reply))
             return;
-        delayed_reply_decided(h);
-        delayed_free(h);
+        delayed_reply_decided(reply);
+        delayed_free(reply);
     }
     memory_release_delayed(c);
 }
@@ -469,11 +472,11 @@ void delayed_take(struct conn *c, const struct limit_op *op)
 
 static void delayed_mark_ready(struct worker *w, int64_t now_ns)
 {
-    struct delayed_reply *h;
+    struct delayed_reply *reply;
 
-    while ((h = delayed_next_ready(w)))
-        if (!h->question.under_way) /* the waiter itself remembers that it was woken */
-            delayed_set_due(h, now_ns);
+    while ((reply = delayed_next_ready(w)))
+        if (!reply->question.under_way) /* the waiter itself remembers that it was woken */
+            delayed_set_due(reply, now_ns);
 }
 
 static struct delayed_reply *delayed_of(struct due_item *due)
@@ -523,56 +526,56 @@ void delayed_set_timer(struct worker *w)
 
 static struct delayed_reply *delayed_find(struct conn *c, struct weir__slice name)
 {
-    struct delayed_reply *h = c->delayed;
+    struct delayed_reply *reply = c->delayed;
 
-    while (h && !(name.len > 0 && weir__slice_equal(h->op.name, name)))
-        h = h->next;
-    return h;
+    while (reply && !(name.len > 0 && weir__slice_equal(reply->op.name, name)))
+        reply = reply->next;
+    return reply;
 }
 
 bool delayed_is_asked(struct conn *c, struct weir__slice name)
 {
-    const struct delayed_reply *h = delayed_find(c, name);
+    const struct delayed_reply *reply = delayed_find(c, name);
 
-    return h ? h->question.under_way : reservation_is_asked(c, name);
+    return reply ? reply->question.under_way : reservation_is_asked(c, name);
 }
 
 bool delayed_cancel(struct conn *c, struct weir__slice name, op_reply *reply)
 {
-    struct delayed_reply *h;
+    struct delayed_reply *delayed;
     struct weir_verdict refused = {.reason = WEIR_LIMITED, .which = -1};
 
     batch_flush(c);
-    h = delayed_find(c, name);
-    if (!h)
+    delayed = delayed_find(c, name);
+    if (!delayed)
         return reservation_cancel(c, name, reply);
     /* Not answered yet: the client learns that it may not act. */
-    refused.limit = h->waiter.verdict.limit;
-    refused.remaining = h->waiter.verdict.remaining;
-    delayed_unlink(h);
-    delayed_write(h, 0, &refused);
-    if (!h->waiter.granted)
-        h->reservation.n = 0;
-    reservation_undo(c, h->op.limit, &h->reservation, reply);
-    delayed_free(h);
+    refused.limit = delayed->waiter.verdict.limit;
+    refused.remaining = delayed->waiter.verdict.remaining;
+    delayed_unlink(delayed);
+    delayed_write(delayed, 0, &refused);
+    if (!delayed->waiter.granted)
+        delayed->reservation.n = 0;
+    reservation_undo(c, delayed->op.limit, &delayed->reservation, reply);
+    delayed_free(delayed);
     return true;
 }
 
 /* The client has left. */
-static void delayed_withdraw(struct delayed_reply *h)
+static void delayed_withdraw(struct delayed_reply *reply)
 {
-    const struct store *s = delayed_store(h);
+    const struct store *s = delayed_store(reply);
 
-    delayed_unlink(h);
-    h->conn->asking_n -= h->question.under_way;
-    h->conn = NULL;
-    if (h->question.under_way && !remote_unask(&h->question))
-        return;                         /* delayed_answered does the rest */
-    if (s->remote && h->waiter.granted) /* only a take acts later than it is granted */
-        remote_give_back(h->worker, h->op.limit, &h->reservation, true);
+    delayed_unlink(reply);
+    reply->conn->asking_n -= reply->question.under_way;
+    reply->conn = NULL;
+    if (reply->question.under_way && !remote_unask(&reply->question))
+        return;                             /* delayed_answered does the rest */
+    if (s->remote && reply->waiter.granted) /* only a take acts later than it is granted */
+        remote_give_back(reply->worker, reply->op.limit, &reply->reservation, true);
     else if (!s->remote)
-        weir__wait_cancel(&h->waiter, weir__now_of(s->engine));
-    delayed_forget(h);
+        weir__wait_cancel(&reply->waiter, weir__now_of(s->engine));
+    delayed_forget(reply);
 }
 
 void delayed_abandon(struct conn *c)

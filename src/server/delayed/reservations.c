@@ -148,116 +148,116 @@ static void reservation_take_here(struct conn *c, const struct limit_op *op, boo
 
 /* ---- Taking from a remote store -------------------------------------------------------------- */
 
-static size_t asked_bytes(const struct asked_reservation *a)
+static size_t asked_bytes(const struct asked_reservation *asked)
 {
-    return sizeof *a + a->op.key.len + a->op.name.len + MEMORY_PIECE;
+    return sizeof *asked + asked->op.key.len + asked->op.name.len + MEMORY_PIECE;
 }
 
 static struct asked_reservation *asked_make(struct conn *c, const struct limit_op *op)
 {
-    struct asked_reservation *a = malloc(sizeof *a + op->key.len + op->name.len);
+    struct asked_reservation *asked = malloc(sizeof *asked + op->key.len + op->name.len);
 
-    if (!a)
+    if (!asked)
         return NULL;
-    memset(a, 0, sizeof *a);
-    a->worker = c->worker;
-    a->conn = c;
-    a->op = *op;
-    op_keep_text(&a->op, a->text);
+    memset(asked, 0, sizeof *asked);
+    asked->worker = c->worker;
+    asked->conn = c;
+    asked->op = *op;
+    op_keep_text(&asked->op, asked->text);
     limit_retain(op->limit);
-    memory_grow(&a->worker->server->memory, MEMORY_REMOTE, asked_bytes(a));
-    return a;
+    memory_grow(&asked->worker->server->memory, MEMORY_REMOTE, asked_bytes(asked));
+    return asked;
 }
 
-static void asked_free(struct asked_reservation *a)
+static void asked_free(struct asked_reservation *asked)
 {
-    memory_shrink(&a->worker->server->memory, MEMORY_REMOTE, asked_bytes(a));
-    limit_release(a->op.limit);
-    free(a);
+    memory_shrink(&asked->worker->server->memory, MEMORY_REMOTE, asked_bytes(asked));
+    limit_release(asked->op.limit);
+    free(asked);
 }
 
-static void asked_link(struct asked_reservation *a)
+static void asked_link(struct asked_reservation *asked)
 {
-    a->next = a->conn->asked;
-    if (a->next)
-        a->next->prev = a;
-    a->conn->asked = a;
-    a->conn->names++; /* it has room for its name */
+    asked->next = asked->conn->asked;
+    if (asked->next)
+        asked->next->prev = asked;
+    asked->conn->asked = asked;
+    asked->conn->names++; /* it has room for its name */
 }
 
-static void asked_unlink(struct asked_reservation *a)
+static void asked_unlink(struct asked_reservation *asked)
 {
-    *(a->prev ? &a->prev->next : &a->conn->asked) = a->next;
-    if (a->next)
-        a->next->prev = a->prev;
-    a->conn->names--;
+    *(asked->prev ? &asked->prev->next : &asked->conn->asked) = asked->next;
+    if (asked->next)
+        asked->next->prev = asked->prev;
+    asked->conn->names--;
 }
 
 /* The answer is there. `reply_to` is NULL if the connection has closed. */
-static void asked_reply(struct asked_reservation *a, struct conn *reply_to)
+static void asked_reply(struct asked_reservation *asked, struct conn *reply_to)
 {
-    const struct remote_question *q = &a->question;
-    const int error = reservation_error(a->full, a->patience_ns, q->error, &q->verdict);
-    struct limit_op op = a->op;
+    const struct remote_question *q = &asked->question;
+    const int error = reservation_error(asked->full, asked->patience_ns, q->error, &q->verdict);
+    struct limit_op op = asked->op;
 
-    if (!a->conn) /* what is granted is not kept, but the reply may still leave */
+    if (!asked->conn) /* what is granted is not kept, but the reply may still leave */
         op.name.len = 0;
-    if (!reservation_reply(a->worker, reply_to, &op, error, &q->verdict, &a->taken) && !a->conn &&
-        !q->error && q->verdict.allowed)
-        remote_give_back(a->worker, a->op.limit, &a->taken, true);
+    if (!reservation_reply(asked->worker, reply_to, &op, error, &q->verdict, &asked->taken) &&
+        !asked->conn && !q->error && q->verdict.allowed)
+        remote_give_back(asked->worker, asked->op.limit, &asked->taken, true);
 }
 
 /* The connection has closed: what has not been asked yet is not asked any more. */
 static void asked_left(struct awaited_reply *place)
 {
-    struct asked_reservation *a =
+    struct asked_reservation *asked =
         (struct asked_reservation *)(void *)((char *)place -
                                              offsetof(struct asked_reservation, place));
 
-    if (!remote_unask(&a->question))
+    if (!remote_unask(&asked->question))
         return;
-    if (a->conn)
-        asked_unlink(a);
-    asked_free(a);
+    if (asked->conn)
+        asked_unlink(asked);
+    asked_free(asked);
 }
 
 static void asked_answered(struct remote_question *q)
 {
-    struct asked_reservation *a = (struct asked_reservation *)q;
-    struct conn *c = a->place.conn;
+    struct asked_reservation *asked = (struct asked_reservation *)q;
+    struct conn *c = asked->place.conn;
 
-    if (a->conn)
-        asked_unlink(a);
+    if (asked->conn)
+        asked_unlink(asked);
     if (c)
-        awaited_fill(&a->place);
-    asked_reply(a, c);
+        awaited_fill(&asked->place);
+    asked_reply(asked, c);
     if (c) {
         out_aim(c, NULL);
         conn_answered(c);
     }
-    asked_free(a);
+    asked_free(asked);
 }
 
 static void reservation_take_remote(struct conn *c, const struct limit_op *op, bool full,
                                     int64_t patience_ns)
 {
-    struct asked_reservation *a = asked_make(c, op);
+    struct asked_reservation *asked = asked_make(c, op);
 
-    if (!a) {
+    if (!asked) {
         op->reply(c, op, WEIR_ENOMEM, NULL);
         return;
     }
-    a->full = full;
-    a->patience_ns = patience_ns;
-    a->question.answered = asked_answered;
-    a->place.left = asked_left;
-    if (remote_ask(c->worker, &a->op, &a->taken, NULL, &a->question)) {
-        asked_reply(a, c);
-        asked_free(a);
+    asked->full = full;
+    asked->patience_ns = patience_ns;
+    asked->question.answered = asked_answered;
+    asked->place.left = asked_left;
+    if (remote_ask(c->worker, &asked->op, &asked->taken, NULL, &asked->question)) {
+        asked_reply(asked, c);
+        asked_free(asked);
         return;
     }
-    awaited_add(c, &a->place);
-    asked_link(a);
+    awaited_add(c, &asked->place);
+    asked_link(asked);
 }
 
 void reservation_take(struct conn *c, const struct limit_op *op, bool full)
@@ -275,11 +275,11 @@ void reservation_take(struct conn *c, const struct limit_op *op, bool full)
 
 bool reservation_is_asked(const struct conn *c, struct weir__slice name)
 {
-    const struct asked_reservation *a = c->asked;
+    const struct asked_reservation *asked = c->asked;
 
-    while (a && !(name.len > 0 && weir__slice_equal(a->op.name, name)))
-        a = a->next;
-    return a != NULL;
+    while (asked && !(name.len > 0 && weir__slice_equal(asked->op.name, name)))
+        asked = asked->next;
+    return asked != NULL;
 }
 
 /* ---- Giving back ----------------------------------------------------------------------------- */
@@ -332,10 +332,10 @@ bool reservation_cancel(struct conn *c, struct weir__slice name, op_reply *reply
 static void asked_abandon(struct conn *c)
 {
     while (c->asked) {
-        struct asked_reservation *a = c->asked;
+        struct asked_reservation *asked = c->asked;
 
-        asked_unlink(a);
-        a->conn = NULL;
+        asked_unlink(asked);
+        asked->conn = NULL;
     }
 }
 

@@ -208,10 +208,10 @@ void remote_close(struct worker *w)
         w->remote->pipeline[i].pipeline = NULL;
     }
     while (w->remote->spare) {
-        struct remote_request *a = w->remote->spare;
+        struct remote_request *request = w->remote->spare;
 
-        w->remote->spare = a->next;
-        free(a);
+        w->remote->spare = request->next;
+        free(request);
     }
 }
 

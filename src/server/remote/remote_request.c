@@ -12,92 +12,93 @@
 
 static struct remote_request *remote_request_alloc(struct worker *w, size_t bytes)
 {
-    struct remote_stores *f = w->remote;
+    struct remote_stores *stores = w->remote;
     const size_t cap = bytes < KEY_USUAL ? KEY_USUAL : bytes;
-    struct remote_request *a = f->spare;
+    struct remote_request *request = stores->spare;
 
-    if (a && cap == KEY_USUAL) {
-        f->spare = a->next;
-        f->spare_n--;
-        return a;
+    if (request && cap == KEY_USUAL) {
+        stores->spare = request->next;
+        stores->spare_n--;
+        return request;
     }
-    a = malloc(sizeof *a + cap);
-    if (!a)
+    request = malloc(sizeof *request + cap);
+    if (!request)
         return NULL;
-    a->cap = cap;
-    memory_grow(&w->server->memory, MEMORY_REMOTE, sizeof *a + cap + MEMORY_PIECE);
-    return a;
+    request->cap = cap;
+    memory_grow(&w->server->memory, MEMORY_REMOTE, sizeof *request + cap + MEMORY_PIECE);
+    return request;
 }
 
 struct remote_request *remote_request_make(struct worker *w, enum remote_verb verb,
                                            const struct limit_op *op)
 {
-    struct remote_request *a = remote_request_alloc(w, op->key.len + op->name.len);
+    struct remote_request *request = remote_request_alloc(w, op->key.len + op->name.len);
 
-    if (!a)
+    if (!request)
         return NULL;
-    a->pipeline = &w->remote->pipeline[store_of(op->limit)->index];
-    a->verb = verb;
-    a->done = NULL;
-    a->arg = NULL;
-    a->place = (struct awaited_reply){0};
-    a->op = *op;
-    a->op.numbers = a->numbers = NULL;
-    a->all = NULL;
-    a->receipt = (struct weir__receipt){0};
-    a->taken = NULL;
-    a->entered = NULL;
-    a->key_bytes = op->key.len;
-    a->error = 0;
-    a->over = a->queued = false;
-    a->next = a->prev = NULL;
-    op_keep_text(&a->op, a->key);
+    request->pipeline = &w->remote->pipeline[store_of(op->limit)->index];
+    request->verb = verb;
+    request->done = NULL;
+    request->arg = NULL;
+    request->place = (struct awaited_reply){0};
+    request->op = *op;
+    request->op.numbers = request->numbers = NULL;
+    request->all = NULL;
+    request->receipt = (struct weir__receipt){0};
+    request->taken = NULL;
+    request->entered = NULL;
+    request->key_bytes = op->key.len;
+    request->error = 0;
+    request->over = request->queued = false;
+    request->next = request->prev = NULL;
+    op_keep_text(&request->op, request->key);
     limit_retain(op->limit);
-    return a;
+    return request;
 }
 
-void remote_request_free(struct remote_request *a)
+void remote_request_free(struct remote_request *request)
 {
-    struct worker *w = a->pipeline->worker;
-    struct remote_stores *f = w->remote;
+    struct worker *w = request->pipeline->worker;
+    struct remote_stores *stores = w->remote;
 
-    for (size_t i = 0; a->all && i < a->all->n; i++)
-        limit_release(a->all->limit[i]);
-    free(a->all);
-    free(a->taken);
-    free(a->numbers);
-    free(a->entered);
-    limit_release(a->op.limit);
-    if (a->cap == KEY_USUAL && f->spare_n < REMOTE_MOST) {
-        a->next = f->spare;
-        f->spare = a;
-        f->spare_n++;
+    for (size_t i = 0; request->all && i < request->all->n; i++)
+        limit_release(request->all->limit[i]);
+    free(request->all);
+    free(request->taken);
+    free(request->numbers);
+    free(request->entered);
+    limit_release(request->op.limit);
+    if (request->cap == KEY_USUAL && stores->spare_n < REMOTE_MOST) {
+        request->next = stores->spare;
+        stores->spare = request;
+        stores->spare_n++;
     } else {
-        memory_shrink(&w->server->memory, MEMORY_REMOTE, sizeof *a + a->cap + MEMORY_PIECE);
-        free(a);
+        memory_shrink(&w->server->memory, MEMORY_REMOTE,
+                      sizeof *request + request->cap + MEMORY_PIECE);
+        free(request);
     }
 }
 
 /* ---- Beginning and ending -------------------------------------------------------------------- */
 
-static void remote_count(struct remote_request *a, int more)
+static void remote_count(struct remote_request *request, int more)
 {
-    struct worker *w = a->pipeline->worker;
+    struct worker *w = request->pipeline->worker;
     const unsigned n = atomic_load_explicit(&w->remote_pending, memory_order_relaxed);
 
     atomic_store_explicit(&w->remote_pending, n + (unsigned)more, memory_order_relaxed);
-    w->remote_bytes += more > 0 ? a->key_bytes : -a->key_bytes;
+    w->remote_bytes += more > 0 ? request->key_bytes : -request->key_bytes;
 }
 
 /* One part of it has its result. */
-static void remote_request_advance(struct remote_request *a, int error)
+static void remote_request_advance(struct remote_request *request, int error)
 {
-    if (a->error == 0)
-        a->error = error;
-    if (--a->left > 0)
+    if (request->error == 0)
+        request->error = error;
+    if (--request->left > 0)
         return;
-    remote_count(a, -1);
-    a->done(a);
+    remote_count(request, -1);
+    request->done(request);
 }
 
 static void remote_decided(struct weir__decision *decision)
@@ -107,96 +108,106 @@ static void remote_decided(struct weir__decision *decision)
 
 static void remote_undone(struct weir__undo *undo)
 {
-    struct remote_request *a = undo->arg;
+    struct remote_request *request = undo->arg;
 
-    a->op.back = undo->back;
-    remote_request_advance(a, undo->error);
+    request->op.back = undo->back;
+    remote_request_advance(request, undo->error);
 }
 
-static void remote_decide(struct remote_request *a, const struct weir_request *rq, size_t n,
+static void remote_decide(struct remote_request *request, const struct weir_request *rq, size_t n,
                           enum weir__verb verb, struct weir__receipt *receipt)
 {
-    const struct remote_pipeline *l = a->pipeline;
+    const struct remote_pipeline *pipeline = request->pipeline;
 
-    weir__decision_begin(l->store->engine, l->pipeline, &a->decision, rq, n, a->numbers, verb,
-                         worker_now(l->worker, l->store), receipt);
+    weir__decision_begin(pipeline->store->engine, pipeline->pipeline, &request->decision, rq, n,
+                         request->numbers, verb, worker_now(pipeline->worker, pipeline->store),
+                         receipt);
 }
 
 /* The last call in each case may end the request and free it. */
-static void remote_request_begin_verb(struct remote_request *a)
+static void remote_request_begin_verb(struct remote_request *request)
 {
-    const struct remote_pipeline *l = a->pipeline;
-    struct weir *engine = l->store->engine;
-    const struct weir__now at = worker_now(l->worker, l->store);
-    struct weir_request rq = op_request(&a->op);
+    const struct remote_pipeline *pipeline = request->pipeline;
+    struct weir *engine = pipeline->store->engine;
+    const struct weir__now at = worker_now(pipeline->worker, pipeline->store);
+    struct weir_request rq = op_request(&request->op);
 
-    switch (a->verb) {
-    case REMOTE_TAKE: remote_decide(a, &rq, 1, WEIR__TAKE, NULL); return;
-    case REMOTE_TAKE_ALL: remote_decide(a, a->all->rq, a->all->n, WEIR__TAKE_ALL, NULL); return;
-    case REMOTE_RESERVE: remote_decide(a, &rq, 1, WEIR__TAKE_ALL, &a->receipt); return;
-    case REMOTE_ENTER: remote_decide(a, &rq, 1, WEIR__ENTER, &a->receipt); return;
-    case REMOTE_PEEK: remote_decide(a, &rq, 1, WEIR__PEEK, &a->receipt); return;
-    case REMOTE_CHARGE: remote_decide(a, &rq, 1, WEIR__CHARGE, NULL); return;
-    case REMOTE_REFUND: weir__undo_refund(engine, l->pipeline, &a->undo, &rq, at); return;
-    case REMOTE_REFUND_AND_PEEK:
-        weir__undo_refund(engine, l->pipeline, &a->undo, &rq, at);
-        rq.cost = 0;
-        remote_decide(a, &rq, 1, WEIR__PEEK, NULL);
+    switch (request->verb) {
+    case REMOTE_TAKE: remote_decide(request, &rq, 1, WEIR__TAKE, NULL); return;
+    case REMOTE_TAKE_ALL:
+        remote_decide(request, request->all->rq, request->all->n, WEIR__TAKE_ALL, NULL);
         return;
-    case REMOTE_RESET: weir__undo_reset(engine, l->pipeline, &a->undo, &rq, at); return;
+    case REMOTE_RESERVE: remote_decide(request, &rq, 1, WEIR__TAKE_ALL, &request->receipt); return;
+    case REMOTE_ENTER: remote_decide(request, &rq, 1, WEIR__ENTER, &request->receipt); return;
+    case REMOTE_PEEK: remote_decide(request, &rq, 1, WEIR__PEEK, &request->receipt); return;
+    case REMOTE_CHARGE: remote_decide(request, &rq, 1, WEIR__CHARGE, NULL); return;
+    case REMOTE_REFUND:
+        weir__undo_refund(engine, pipeline->pipeline, &request->undo, &rq, at);
+        return;
+    case REMOTE_REFUND_AND_PEEK:
+        weir__undo_refund(engine, pipeline->pipeline, &request->undo, &rq, at);
+        rq.cost = 0;
+        remote_decide(request, &rq, 1, WEIR__PEEK, NULL);
+        return;
+    case REMOTE_RESET:
+        weir__undo_reset(engine, pipeline->pipeline, &request->undo, &rq, at);
+        return;
     case REMOTE_EXIT:
-        weir__undo_exit(engine, l->pipeline, &a->undo, a->entered, a->how, at);
+        weir__undo_exit(engine, pipeline->pipeline, &request->undo, request->entered, request->how,
+                        at);
         return;
     case REMOTE_CANCEL:
     case REMOTE_WITHDRAW:
-        weir__undo_cancel(engine, l->pipeline, &a->undo, a->taken, a->verb == REMOTE_WITHDRAW, at);
+        weir__undo_cancel(engine, pipeline->pipeline, &request->undo, request->taken,
+                          request->verb == REMOTE_WITHDRAW, at);
         return;
     }
 }
 
-static void remote_request_begin(struct remote_request *a)
+static void remote_request_begin(struct remote_request *request)
 {
-    struct remote_pipeline *l = a->pipeline;
+    struct remote_pipeline *pipeline = request->pipeline;
 
-    a->decision.done = remote_decided;
-    a->undo.done = remote_undone;
-    a->undo.arg = a;
-    a->left = a->verb == REMOTE_REFUND_AND_PEEK ? 2 : 1;
-    l->due = true;
-    remote_count(a, 1);
-    remote_request_begin_verb(a);
-    if (++l->unsent >= REMOTE_TOGETHER) { /* the store can work while we go on reading */
-        l->unsent = 0;
-        weir__pipeline_flush(l->pipeline);
+    request->decision.done = remote_decided;
+    request->undo.done = remote_undone;
+    request->undo.arg = request;
+    request->left = request->verb == REMOTE_REFUND_AND_PEEK ? 2 : 1;
+    pipeline->due = true;
+    remote_count(request, 1);
+    remote_request_begin_verb(request);
+    if (++pipeline->unsent >= REMOTE_TOGETHER) { /* the store can work while we go on reading */
+        pipeline->unsent = 0;
+        weir__pipeline_flush(pipeline->pipeline);
     }
 }
 
-static bool remote_may_begin(const struct remote_request *a)
+static bool remote_may_begin(const struct remote_request *request)
 {
-    return !remote_is_full(a->pipeline->worker) && !weir__pipeline_is_paused(a->pipeline->pipeline);
+    return !remote_is_full(request->pipeline->worker) &&
+           !weir__pipeline_is_paused(request->pipeline->pipeline);
 }
 
-void remote_request_submit(struct remote_request *a)
+void remote_request_submit(struct remote_request *request)
 {
-    struct remote_stores *f = a->pipeline->worker->remote;
+    struct remote_stores *stores = request->pipeline->worker->remote;
 
-    if (!f->queue_first && remote_may_begin(a)) {
-        remote_request_begin(a);
+    if (!stores->queue_first && remote_may_begin(request)) {
+        remote_request_begin(request);
         return;
     }
-    a->queued = true;
-    a->prev = f->queue_last;
-    *(a->prev ? &a->prev->next : &f->queue_first) = a;
-    f->queue_last = a;
+    request->queued = true;
+    request->prev = stores->queue_last;
+    *(request->prev ? &request->prev->next : &stores->queue_first) = request;
+    stores->queue_last = request;
 }
 
-static void remote_queue_remove(struct remote_request *a)
+static void remote_queue_remove(struct remote_request *request)
 {
-    struct remote_stores *f = a->pipeline->worker->remote;
+    struct remote_stores *stores = request->pipeline->worker->remote;
 
-    *(a->prev ? &a->prev->next : &f->queue_first) = a->next;
-    *(a->next ? &a->next->prev : &f->queue_last) = a->prev;
-    a->queued = false;
+    *(request->prev ? &request->prev->next : &stores->queue_first) = request->next;
+    *(request->next ? &request->next->prev : &stores->queue_last) = request->prev;
+    request->queued = false;
 }
 
 bool remote_queue_can_resume(const struct worker *w)
@@ -206,98 +217,100 @@ bool remote_queue_can_resume(const struct worker *w)
 
 void remote_queue_resume(struct worker *w, bool all)
 {
-    struct remote_stores *f = w->remote;
+    struct remote_stores *stores = w->remote;
 
-    while (f->queue_first && (all || remote_may_begin(f->queue_first))) {
-        struct remote_request *a = f->queue_first;
+    while (stores->queue_first && (all || remote_may_begin(stores->queue_first))) {
+        struct remote_request *request = stores->queue_first;
 
-        remote_queue_remove(a);
-        remote_request_begin(a);
+        remote_queue_remove(request);
+        remote_request_begin(request);
     }
 }
 
 /* ---- Requests that are answered by themselves ------------------------------------------------ */
 
 /* The operation as its reply function wants it: of several limits, the one that refused. */
-static struct limit_op remote_replied_op(const struct remote_request *a, struct op_all *all)
+static struct limit_op remote_replied_op(const struct remote_request *request, struct op_all *all)
 {
-    struct limit_op op = a->op;
+    struct limit_op op = request->op;
     int named;
 
-    if (a->verb != REMOTE_TAKE_ALL)
+    if (request->verb != REMOTE_TAKE_ALL)
         return op;
-    named = a->error ? -1 : batch_named(&a->op, a->all->n, &a->decision.verdict);
-    *all = (struct op_all){a->all->n, a->all->limit, a->all->rq};
-    op.all = !a->error && all->n > 1 ? all : NULL;
+    named = request->error ? -1
+                           : batch_named(&request->op, request->all->n, &request->decision.verdict);
+    *all = (struct op_all){request->all->n, request->all->limit, request->all->rq};
+    op.all = !request->error && all->n > 1 ? all : NULL;
     op.limit = NULL;
     if (named >= 0) {
-        op.limit = a->all->limit[named];
-        op.key = (struct weir__slice){a->all->rq[named].key, a->all->rq[named].key_len};
-        op.cost = a->all->rq[named].cost;
+        op.limit = request->all->limit[named];
+        op.key = (struct weir__slice){request->all->rq[named].key, request->all->rq[named].key_len};
+        op.cost = request->all->rq[named].cost;
     }
     return op;
 }
 
-static void remote_request_reply(struct conn *c, const struct remote_request *a)
+static void remote_request_reply(struct conn *c, const struct remote_request *request)
 {
     struct op_all all;
-    const struct limit_op op = remote_replied_op(a, &all);
+    const struct limit_op op = remote_replied_op(request, &all);
 
-    if (a->verb == REMOTE_TAKE_ALL)
-        batch_tally_all(a->pipeline->worker, a->all->limit, a->all->n, a->error,
-                        &a->decision.verdict);
-    if (a->verb == REMOTE_EXIT && a->arg)
-        ticket_exit_answered(a->pipeline->worker, a->arg, a->entered, a->error);
-    if (a->verb == REMOTE_TAKE)
-        batch_tally(a->pipeline->worker, &op, a->error, &a->decision.verdict);
+    if (request->verb == REMOTE_TAKE_ALL)
+        batch_tally_all(request->pipeline->worker, request->all->limit, request->all->n,
+                        request->error, &request->decision.verdict);
+    if (request->verb == REMOTE_EXIT && request->arg)
+        ticket_exit_answered(request->pipeline->worker, request->arg, request->entered,
+                             request->error);
+    if (request->verb == REMOTE_TAKE)
+        batch_tally(request->pipeline->worker, &op, request->error, &request->decision.verdict);
     if (c)
-        op.reply(c, &op, a->error, a->error ? NULL : &a->decision.verdict);
+        op.reply(c, &op, request->error, request->error ? NULL : &request->decision.verdict);
 }
 
 /* Called by the pipeline when it runs; or before the request has its place, while it is being
  * begun. */
-static void remote_request_replied(struct remote_request *a)
+static void remote_request_replied(struct remote_request *request)
 {
-    struct conn *c = a->place.conn;
+    struct conn *c = request->place.conn;
 
-    if (!a->place.segment) {
-        a->over = true;
+    if (!request->place.segment) {
+        request->over = true;
         return;
     }
     if (c)
-        awaited_fill(&a->place);
-    remote_request_reply(c, a);
+        awaited_fill(&request->place);
+    remote_request_reply(c, request);
     if (c) {
         out_aim(c, NULL);
         conn_push_later(c);
     }
-    remote_request_free(a);
+    remote_request_free(request);
 }
 
 /* The connection has closed. What is given back must still reach the store. */
 static void remote_request_left(struct awaited_reply *place)
 {
-    struct remote_request *a =
+    struct remote_request *request =
         (struct remote_request *)(void *)((char *)place - offsetof(struct remote_request, place));
 
-    if (!a->queued || a->verb == REMOTE_CANCEL || a->verb == REMOTE_EXIT)
+    if (!request->queued || request->verb == REMOTE_CANCEL || request->verb == REMOTE_EXIT)
         return;
-    remote_queue_remove(a);
-    remote_request_free(a);
+    remote_queue_remove(request);
+    remote_request_free(request);
 }
 
 /* Replies now, or keeps a place for the reply. */
-static void remote_run_request(struct conn *c, struct remote_request *a)
+static void remote_run_request(struct conn *c, struct remote_request *request)
 {
-    a->done = remote_request_replied;
-    a->place.left = remote_request_left;
-    remote_request_submit(a);
-    if (!a->over) {
-        awaited_add(c, &a->place);
+    request->done = remote_request_replied;
+    request->place.left = remote_request_left;
+    remote_request_submit(request);
+    if (!request->over) {
+        awaited_add(c, &request->place);
         return;
     }
-    remote_request_reply(c, a);
-    remote_request_free(a);
+    remote_request_reply(c, request);
+    remote_request_free(request);
 }
 
 static enum remote_verb remote_verb_of(const struct limit_op *op)
@@ -315,27 +328,27 @@ static enum remote_verb remote_verb_of(const struct limit_op *op)
 }
 
 /* The request keeps a copy of the terms that there are. */
-static bool remote_keep_numbers(struct remote_request *a, const struct weir_limit *numbers)
+static bool remote_keep_numbers(struct remote_request *request, const struct weir_limit *numbers)
 {
     const size_t bytes =
         offsetof(struct weir_limit, term) + (size_t)numbers->n * sizeof numbers->term[0];
 
-    a->op.numbers = a->numbers = malloc(bytes);
-    if (a->numbers)
-        memcpy(a->numbers, numbers, bytes);
-    return a->numbers != NULL;
+    request->op.numbers = request->numbers = malloc(bytes);
+    if (request->numbers)
+        memcpy(request->numbers, numbers, bytes);
+    return request->numbers != NULL;
 }
 
 void remote_run(struct conn *c, const struct limit_op *op)
 {
-    struct remote_request *a = remote_request_make(c->worker, remote_verb_of(op), op);
+    struct remote_request *request = remote_request_make(c->worker, remote_verb_of(op), op);
 
-    if (a && (!op->numbers || remote_keep_numbers(a, op->numbers))) {
-        remote_run_request(c, a);
+    if (request && (!op->numbers || remote_keep_numbers(request, op->numbers))) {
+        remote_run_request(c, request);
         return;
     }
-    if (a)
-        remote_request_free(a);
+    if (request)
+        remote_request_free(request);
     op->reply(c, op, WEIR_ENOMEM, NULL);
 }
 
@@ -368,16 +381,16 @@ static struct remote_all *remote_all_make(const struct limit_op *op, size_t n, s
 
 void remote_take_all(struct conn *c, const struct limit_op *op, size_t n)
 {
-    struct remote_request *a = remote_request_make(c->worker, REMOTE_TAKE_ALL, op);
+    struct remote_request *request = remote_request_make(c->worker, REMOTE_TAKE_ALL, op);
 
-    if (a)
-        a->all = remote_all_make(op, n, &a->key_bytes);
-    if (a && a->all) {
-        remote_run_request(c, a);
+    if (request)
+        request->all = remote_all_make(op, n, &request->key_bytes);
+    if (request && request->all) {
+        remote_run_request(c, request);
         return;
     }
-    if (a)
-        remote_request_free(a);
+    if (request)
+        remote_request_free(request);
     op->reply(c, op, WEIR_ENOMEM, NULL);
 }
 
@@ -387,25 +400,25 @@ static struct remote_request *remote_cancel_make(struct worker *w, enum remote_v
                                                  const struct limit_op *op,
                                                  const struct weir_reservation *taken)
 {
-    struct remote_request *a = remote_request_make(w, verb, op);
+    struct remote_request *request = remote_request_make(w, verb, op);
 
-    if (!a)
+    if (!request)
         return NULL;
-    a->taken = malloc(sizeof *a->taken);
-    if (!a->taken) {
-        remote_request_free(a);
+    request->taken = malloc(sizeof *request->taken);
+    if (!request->taken) {
+        remote_request_free(request);
         return NULL;
     }
-    *a->taken = *taken;
-    return a;
+    *request->taken = *taken;
+    return request;
 }
 
 void remote_cancel(struct conn *c, const struct limit_op *op, const struct weir_reservation *taken)
 {
-    struct remote_request *a = remote_cancel_make(c->worker, REMOTE_CANCEL, op, taken);
+    struct remote_request *request = remote_cancel_make(c->worker, REMOTE_CANCEL, op, taken);
 
-    if (a)
-        remote_run_request(c, a);
+    if (request)
+        remote_run_request(c, request);
     else
         op->reply(c, op, WEIR_ENOMEM, NULL);
 }
@@ -414,18 +427,18 @@ void remote_give_back(struct worker *w, const struct limit *limit,
                       const struct weir_reservation *taken, bool withdraw)
 {
     const struct limit_op op = {.limit = limit};
-    struct remote_request *a =
+    struct remote_request *request =
         remote_cancel_make(w, withdraw ? REMOTE_WITHDRAW : REMOTE_CANCEL, &op, taken);
 
-    if (!a)
+    if (!request)
         return; /* it stays taken */
-    a->done = remote_request_free;
+    request->done = remote_request_free;
     if (!w->remote->steps) {
-        remote_request_submit(a);
+        remote_request_submit(request);
         return;
     }
-    a->next = w->remote->late;
-    w->remote->late = a;
+    request->next = w->remote->late;
+    w->remote->late = request;
 }
 
 /* A reservation returns only what no later one depends on: so those whose grants came together are
@@ -433,11 +446,11 @@ void remote_give_back(struct worker *w, const struct limit *limit,
 void remote_late_resume(struct worker *w)
 {
     while (w->remote->late) {
-        struct remote_request *a = w->remote->late;
+        struct remote_request *request = w->remote->late;
 
-        w->remote->late = a->next;
-        a->next = NULL;
-        remote_request_submit(a);
+        w->remote->late = request->next;
+        request->next = NULL;
+        remote_request_submit(request);
     }
 }
 
@@ -447,35 +460,35 @@ static struct remote_request *remote_exit_make(struct worker *w, const struct li
                                                const struct weir_ticket *entered,
                                                enum weir_outcome how)
 {
-    struct remote_request *a = remote_request_make(w, REMOTE_EXIT, op);
+    struct remote_request *request = remote_request_make(w, REMOTE_EXIT, op);
 
-    if (a)
-        a->entered = malloc(sizeof *a->entered);
-    if (a && !a->entered) {
-        remote_request_free(a);
+    if (request)
+        request->entered = malloc(sizeof *request->entered);
+    if (request && !request->entered) {
+        remote_request_free(request);
         return NULL;
     }
-    if (a) {
-        *a->entered = *entered;
-        a->how = how;
-        a->arg = op->ticket;
+    if (request) {
+        *request->entered = *entered;
+        request->how = how;
+        request->arg = op->ticket;
     }
-    return a;
+    return request;
 }
 
 /* No client waits for the reply. */
-static void remote_exit_done(struct remote_request *a)
+static void remote_exit_done(struct remote_request *request)
 {
-    remote_request_reply(NULL, a);
-    remote_request_free(a);
+    remote_request_reply(NULL, request);
+    remote_request_free(request);
 }
 
 void remote_exit(struct worker *w, struct conn *c, const struct limit_op *op,
                  const struct weir_ticket *entered, enum weir_outcome how)
 {
-    struct remote_request *a = remote_exit_make(w, op, entered, how);
+    struct remote_request *request = remote_exit_make(w, op, entered, how);
 
-    if (!a) {
+    if (!request) {
         if (op->ticket)
             ticket_exit_answered(w, op->ticket, entered, WEIR_ENOMEM);
         if (c)
@@ -483,11 +496,11 @@ void remote_exit(struct worker *w, struct conn *c, const struct limit_op *op,
         return;
     }
     if (c) {
-        remote_run_request(c, a);
+        remote_run_request(c, request);
         return;
     }
-    a->done = remote_exit_done;
-    remote_request_submit(a);
+    request->done = remote_exit_done;
+    remote_request_submit(request);
 }
 
 void remote_leave(struct worker *w, const struct limit *limit, const struct weir_ticket *entered)
@@ -500,45 +513,45 @@ void remote_leave(struct worker *w, const struct limit *limit, const struct weir
 
 /* ---- Questions of waiters -------------------------------------------------------------------- */
 
-static void remote_question_answered(struct remote_request *a)
+static void remote_question_answered(struct remote_request *request)
 {
-    struct remote_question *q = a->arg;
+    struct remote_question *q = request->arg;
 
-    q->error = a->error;
-    q->verdict = a->decision.verdict;
-    q->full = a->receipt.full;
-    q->queue = a->receipt.wait;
+    q->error = request->error;
+    q->verdict = request->decision.verdict;
+    q->full = request->receipt.full;
+    q->queue = request->receipt.wait;
     if (q->under_way)
         q->answered(q);
     else
-        a->over = true; /* remote_ask has not returned yet */
-    if (!a->over)
-        remote_request_free(a);
+        request->over = true; /* remote_ask has not returned yet */
+    if (!request->over)
+        remote_request_free(request);
 }
 
 bool remote_ask(struct worker *w, const struct limit_op *op, struct weir_reservation *reservation,
                 struct weir_ticket *entered, struct remote_question *q)
 {
-    struct remote_request *a = remote_request_make(w,
-                                                   reservation ? REMOTE_RESERVE
-                                                   : entered   ? REMOTE_ENTER
-                                                               : REMOTE_PEEK,
-                                                   op);
+    struct remote_request *request = remote_request_make(w,
+                                                         reservation ? REMOTE_RESERVE
+                                                         : entered   ? REMOTE_ENTER
+                                                                     : REMOTE_PEEK,
+                                                         op);
 
     q->under_way = false;
-    if (!a) {
+    if (!request) {
         q->error = WEIR_ENOMEM;
         return true;
     }
-    a->receipt.reservation = reservation;
-    a->receipt.ticket = entered;
-    a->done = remote_question_answered;
-    a->arg = q;
-    remote_request_submit(a);
-    q->request = a;
-    q->under_way = !a->over;
-    if (a->over)
-        remote_request_free(a);
+    request->receipt.reservation = reservation;
+    request->receipt.ticket = entered;
+    request->done = remote_question_answered;
+    request->arg = q;
+    remote_request_submit(request);
+    q->request = request;
+    q->under_way = !request->over;
+    if (request->over)
+        remote_request_free(request);
     return !q->under_way;
 }
 

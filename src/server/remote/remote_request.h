@@ -87,7 +87,7 @@ struct remote_request {
     struct remote_pipeline *pipeline;
     enum remote_verb verb;
     /* Called when it is over, with `error`, `verdict` of the decision and op.back set; frees it. */
-    void (*done)(struct remote_request *a);
+    void (*done)(struct remote_request *request);
     void *arg;                  /* the owner's ... */
     size_t index;               /* ... both of them */
     struct awaited_reply place; /* of one that is answered by itself */
@@ -111,9 +111,9 @@ struct remote_request {
 /* Makes a request with a copy of its key and name; the limit is retained. NULL: no memory. */
 struct remote_request *remote_request_make(struct worker *w, enum remote_verb verb,
                                            const struct limit_op *op);
-void remote_request_free(struct remote_request *a);
+void remote_request_free(struct remote_request *request);
 /* Begins it if there is room, else when there is. It may be over before this returns. */
-void remote_request_submit(struct remote_request *a);
+void remote_request_submit(struct remote_request *request);
 /* Begins what was given back while replies were read. */
 void remote_late_resume(struct worker *w);
 /* Begins those that wait, as far as there is room; with `all`, even if there is none. */
