@@ -1,5 +1,5 @@
 #!/bin/sh
-# At most two devices of an account at once: a session enters when it begins, and exits when it ends.
+# At most two devices of an account at once: a session enters when it begins and exits when it ends.
 #
 #     weir serve --limit 'devices=concurrency 2 lease=12h' &
 #     examples/devices/devices.sh 7311
