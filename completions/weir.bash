@@ -16,39 +16,43 @@ _weir_limit_options()
     case $1 in
     fixed-window)
         echo 'align=first align=clock tz= anchor= count-denied shadow fallback=local
-        fallback=allow fallback=deny warn= keys= full=evict full=deny full=allow'
+        fallback=allow fallback=deny warn= block= after= keys= full=evict full=deny full=allow'
         ;;
     sliding-window)
         echo 'slots= per-slot= per-slot=none per-slot=even count-denied shadow fallback=local
-        fallback=allow fallback=deny warn= keys= full=evict full=deny full=allow'
+        fallback=allow fallback=deny warn= block= after= keys= full=evict full=deny full=allow'
         ;;
-    sliding-counter | min-interval | unlimited | 0/s)
-        echo 'count-denied shadow fallback=local fallback=allow fallback=deny warn= keys=
-        full=evict full=deny full=allow'
+    sliding-counter | min-interval)
+        echo 'count-denied shadow fallback=local fallback=allow fallback=deny warn= block=
+        after= keys= full=evict full=deny full=allow'
         ;;
     sliding-log)
         echo 'min-interval= count-denied shadow fallback=local fallback=allow fallback=deny
-        warn= keys= full=evict full=deny full=allow'
+        warn= block= after= keys= full=evict full=deny full=allow'
         ;;
     token-bucket)
         echo 'burst= initial= initial=full initial=empty count-denied shadow fallback=local
-        fallback=allow fallback=deny warn= keys= full=evict full=deny full=allow'
+        fallback=allow fallback=deny warn= block= after= keys= full=evict full=deny full=allow'
         ;;
     leaky-bucket)
         echo 'capacity= delay= delay=none count-denied shadow fallback=local fallback=allow
-        fallback=deny warn= keys= full=evict full=deny full=allow'
+        fallback=deny warn= block= after= keys= full=evict full=deny full=allow'
         ;;
     pacer)
         echo 'slack= queue= max-wait= max-wait=forever count-denied shadow fallback=local
-        fallback=allow fallback=deny warn= keys= full=evict full=deny full=allow'
+        fallback=allow fallback=deny warn= block= after= keys= full=evict full=deny full=allow'
         ;;
     smooth-bursty)
         echo 'max-burst= count-denied shadow fallback=local fallback=allow fallback=deny warn=
-        keys= full=evict full=deny full=allow'
+        block= after= keys= full=evict full=deny full=allow'
         ;;
     smooth-warmup)
         echo 'warmup= cold= count-denied shadow fallback=local fallback=allow fallback=deny
-        warn= keys= full=evict full=deny full=allow'
+        warn= block= after= keys= full=evict full=deny full=allow'
+        ;;
+    unlimited | 0/s)
+        echo 'count-denied shadow fallback=local fallback=allow fallback=deny warn= keys=
+        full=evict full=deny full=allow'
         ;;
     concurrency)
         echo 'queue= max-wait= max-wait=forever lease= lease=none shadow fallback=local

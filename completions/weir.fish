@@ -8,39 +8,47 @@ function __weir_options_of
         case fixed-window
             printf '%s\n' \
                 align=first align=clock tz= anchor= count-denied shadow fallback=local \
-                fallback=allow fallback=deny warn= keys= full=evict full=deny full=allow
+                fallback=allow fallback=deny warn= block= after= keys= full=evict full=deny \
+                full=allow
         case sliding-window
             printf '%s\n' \
                 slots= per-slot= per-slot=none per-slot=even count-denied shadow fallback=local \
-                fallback=allow fallback=deny warn= keys= full=evict full=deny full=allow
-        case sliding-counter min-interval unlimited 0/s
+                fallback=allow fallback=deny warn= block= after= keys= full=evict full=deny \
+                full=allow
+        case sliding-counter min-interval
             printf '%s\n' \
-                count-denied shadow fallback=local fallback=allow fallback=deny warn= keys= \
-                full=evict full=deny full=allow
+                count-denied shadow fallback=local fallback=allow fallback=deny warn= block= \
+                after= keys= full=evict full=deny full=allow
         case sliding-log
             printf '%s\n' \
                 min-interval= count-denied shadow fallback=local fallback=allow fallback=deny \
-                warn= keys= full=evict full=deny full=allow
+                warn= block= after= keys= full=evict full=deny full=allow
         case token-bucket
             printf '%s\n' \
                 burst= initial= initial=full initial=empty count-denied shadow fallback=local \
-                fallback=allow fallback=deny warn= keys= full=evict full=deny full=allow
+                fallback=allow fallback=deny warn= block= after= keys= full=evict full=deny \
+                full=allow
         case leaky-bucket
             printf '%s\n' \
                 capacity= delay= delay=none count-denied shadow fallback=local fallback=allow \
-                fallback=deny warn= keys= full=evict full=deny full=allow
+                fallback=deny warn= block= after= keys= full=evict full=deny full=allow
         case pacer
             printf '%s\n' \
                 slack= queue= max-wait= max-wait=forever count-denied shadow fallback=local \
-                fallback=allow fallback=deny warn= keys= full=evict full=deny full=allow
+                fallback=allow fallback=deny warn= block= after= keys= full=evict full=deny \
+                full=allow
         case smooth-bursty
             printf '%s\n' \
                 max-burst= count-denied shadow fallback=local fallback=allow fallback=deny warn= \
-                keys= full=evict full=deny full=allow
+                block= after= keys= full=evict full=deny full=allow
         case smooth-warmup
             printf '%s\n' \
                 warmup= cold= count-denied shadow fallback=local fallback=allow fallback=deny \
-                warn= keys= full=evict full=deny full=allow
+                warn= block= after= keys= full=evict full=deny full=allow
+        case unlimited 0/s
+            printf '%s\n' \
+                count-denied shadow fallback=local fallback=allow fallback=deny warn= keys= \
+                full=evict full=deny full=allow
         case concurrency
             printf '%s\n' \
                 queue= max-wait= max-wait=forever lease= lease=none shadow fallback=local \

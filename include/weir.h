@@ -131,6 +131,7 @@ WEIR_API const char *weir_error_text(int error);
     X(OPEN)       /* refused: a breaker is open, or all its probes are in flight              */ \
     X(OVERLOAD)   /* refused: the system, or a service that it calls, is overloaded           */ \
     X(LISTED)     /* refused: the key is on the policy's deny list                            */ \
+    X(BLOCKED)    /* refused: the key was refused too often (block=), until retry_after_ns    */ \
     X(FULL)       /* not counted: the store is full of live keys (weir_options.full)          */ \
     X(FALLBACK)   /* not counted: the store did not answer (the limit's fallback=)            */
 

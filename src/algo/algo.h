@@ -42,6 +42,7 @@
 #define WEIR__PART_SHIFT   24
 /* What fits beside a version: more than any count (10^12). */
 #define WEIR__COUNTER_MAX ((INT64_C(1) << 40) - 1)
+#define WEIR__WHOLE_SHARE 1024 /* of a key that owes its whole limit (see `share`) */
 
 struct weir__state {
     int64_t fresh_ns;
@@ -119,16 +120,23 @@ struct weir__warmth {
     weir__u128 stored;
 };
 
+struct weir__meter;
+typedef void weir__take(const struct weir__meter *m, struct weir__state *s,
+                        const struct weir__attempt *a, struct weir_verdict *v);
+typedef void weir__peek(const struct weir__meter *m, const struct weir__state *s,
+                        const struct weir__attempt *a, struct weir_verdict *v);
+
 struct weir__meter {
     const struct weir__algo *algo;
-    /* What a decision runs: the row's own, or what an option of the term puts around them. */
-    void (*take)(const struct weir__meter *m, struct weir__state *s, const struct weir__attempt *a,
-                 struct weir_verdict *v);
-    void (*peek)(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__attempt *a, struct weir_verdict *v);
+    /* What a decision runs: the row's own, or what options of the term put around them. */
+    weir__take *take;
+    weir__peek *peek;
     struct weir_term term;
-    int64_t limit; /* the limit reported */
-    int64_t warn;  /* warn=: what remains at the threshold (warn.c) */
+    int64_t limit;             /* the limit reported */
+    int64_t warn;              /* warn=: what remains at the threshold (option/warn.c) */
+    weir__take *unwarned_take; /* and what it is put around */
+    weir__peek *unwarned_peek;
+    bool boxed;    /* block=: the state of the algorithm is in a box (option/block.c) */
     int64_t shape; /* the layout of a state, where the algorithm has several */
     uint32_t version;
     uint32_t since; /* the first version whose states can be carried over to this one */
@@ -146,7 +154,8 @@ struct weir__meter {
      * owes more than step_ns, more than any stale clock explains, has met a clock that stepped
      * back. INT64_MAX: there is no such bound (due.h). */
     int64_t most_ns, step_ns;
-    uint64_t mark; /* the bit of the word that marks it; or 0 */
+    int64_t inner_step_ns; /* boxed: the step_ns of the state within; its own is below any time */
+    uint64_t mark;         /* the bit of the word that marks it; or 0 */
 
     union { /* numbers that only some algorithms have, each in its own file */
         struct {
@@ -203,10 +212,8 @@ struct weir__algo {
     /* How long a caller waits by default. NULL: not at all. */
     int64_t (*default_patience)(const struct weir_term *t);
     /* The state is of the meter's version (weir__meter_take and its like ensure that). */
-    void (*take)(const struct weir__meter *m, struct weir__state *s, const struct weir__attempt *a,
-                 struct weir_verdict *v);
-    void (*peek)(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__attempt *a, struct weir_verdict *v);
+    weir__take *take;
+    weir__peek *peek;
     /* Takes the attempt's cost (above 0) without asking, and gives no answer. NULL: as a take that
      * counts what it denies, which is right for windows: they fill up. */
     void (*charge)(const struct weir__meter *m, struct weir__state *s,
@@ -269,7 +276,7 @@ void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64
 void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
                         const struct weir__meter *older, int64_t changed_ns);
 
-/* Puts warn= around the meter's take and peek (warn.c). */
+/* Puts warn= around the meter's take and peek (option/warn.c). */
 void weir__warn_prepare(struct weir__meter *m);
 /* Whether a charge after which *v is the answer has crossed warn=; `before` remained before it. */
 bool weir__warn_crossed(const struct weir__meter *m, int64_t before, const struct weir_verdict *v);
@@ -325,16 +332,41 @@ void weir__meter_bring_up_own(const struct weir__meter *m, struct weir__state *s
 void weir__meter_bring_up_by_rate(const struct weir__meter *m, struct weir__state *s,
                                   int64_t now_ns);
 
+/* Rewrites a touched state of `from` as `to` would have written it, where both have one layout;
+ * other algorithms start fresh. */
+void weir__meter_rewrite(const struct weir__meter *from, const struct weir__meter *to,
+                         struct weir__state *s);
+
 /* A bucket's part of weir__meter_mark_copied, for a state with a mark (due_join.c). */
 void weir__due_mark_copied(const struct weir__meter *m, struct weir__state *s);
 /* Notes in a bucket's state that the clock has stepped back (due.c). */
 void weir__due_step_back(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
+
+/* Looks into a box at every touch (option/block.c). */
+void weir__block_touch(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
+/* Whether a refusal at now would be counted in the state's box: there is one, and it is open. */
+bool weir__block_counts(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns);
+/* Counts one that the state itself has not seen. */
+void weir__block_count(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
+/* The state of the algorithm itself. */
+const struct weir__state *weir__block_inner(const struct weir__state *s);
+
+static inline void weir__meter_step_back(const struct weir__meter *m, struct weir__state *s,
+                                         int64_t now_ns)
+{
+    if (m->boxed)
+        weir__block_touch(m, s, now_ns);
+    else
+        weir__due_step_back(m, s, now_ns);
+}
 
 /* A bucket's state whose clock has stepped back. */
 static inline bool weir__state_is_behind(const struct weir__meter *m, const struct weir__state *s)
 {
     const uint64_t both = m->mark | WEIR__STATE_FLAG;
 
+    if (m->boxed)
+        s = weir__block_inner(s);
     return m->mark != 0 && s->fresh_ns != 0 && (s->word & both) == both;
 }
 
@@ -344,7 +376,7 @@ static inline void weir__meter_touch(const struct weir__meter *m, struct weir__s
     if (s->fresh_ns != 0 && (weir__state_version(s) != m->version || s->fresh_ns < 0))
         weir__meter_bring_up(m, s, now_ns);
     if (__builtin_expect(s->fresh_ns - now_ns > m->step_ns, 0))
-        weir__due_step_back(m, s, now_ns);
+        weir__meter_step_back(m, s, now_ns);
 }
 
 /* What no algorithm fills in; one store, because the four lie side by side. */
@@ -454,12 +486,13 @@ struct weir__part {
     /* If a request names one state several times: a copy of it, shared by all parts that name it,
      * on which they are tried one after the other. Else NULL. */
     struct weir__state *trial;
+    bool refuses;                 /* weir__decide_peek: the term itself refuses the request */
     struct weir_verdict *verdict; /* receives the answer of this term when it is charged; or NULL */
 };
 
 /* All or nothing over n parts. */
-void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict *v);
-void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict *v);
+void weir__decide_take(struct weir__part *part, int n, struct weir_verdict *v);
+void weir__decide_peek(struct weir__part *part, int n, struct weir_verdict *v);
 /* Charges all n parts without asking; the answer is that of a peek with cost 0 after it. */
 void weir__decide_charge(const struct weir__part *part, int n, struct weir_verdict *v);
 

@@ -5,7 +5,8 @@
  * when it is peeked at also grants when it is charged.
  *
  * Invariants:
- *   (1) A refused request charges no term except those with count-denied.
+ *   (1) A refused request charges no term except those with count-denied. A term with block= counts
+ *       the requests that it refuses itself.
  *   (2) The answer is the strictest: it names the first term that refuses, with the longest
  *       retry_after of all terms that refuse and of those that granted but counted the request
  *       (count-denied), so that the same request passes then and not before; the least remaining;
@@ -13,7 +14,7 @@
  *   (3) A shadow term is peeked at and charged like any other; it refuses nothing and delays no
  *       caller. What the first such term would have said becomes the reason of a grant, and the
  *       verdict names the term.
- *   (4) A grant names the first term whose warn= it crosses (warn.c); a refusal names none.
+ *   (4) A grant names the first term whose warn= it crosses (option/warn.c); a refusal names none.
  */
 #include "algo/algo.h"
 
@@ -21,7 +22,7 @@
 
 /* States up to this size are tried on a copy. Larger ones whose algorithm can count denied events
  * have `again`. */
-#define TRIAL_BYTES 64
+#define TRIAL_BYTES 96
 
 static bool decide_blocks(const struct weir__part *p, const struct weir_verdict *v)
 {
@@ -144,7 +145,7 @@ static bool counts_in_vain(const struct weir__part *p, const struct weir_verdict
            p->attempt.cost > 0;
 }
 
-void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict *v)
+void weir__decide_peek(struct weir__part *part, int n, struct weir_verdict *v)
 {
     struct weir_verdict each[WEIR_TERMS_MAX];
     bool refused = false;
@@ -159,6 +160,7 @@ void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict
             weir__meter_take(part[i].meter, part[i].trial, &part[i].attempt, &each[i]);
         else
             weir__meter_peek(part[i].meter, part[i].state, &part[i].attempt, &each[i]);
+        part[i].refuses = !each[i].allowed;
         refused = refused || decide_blocks(&part[i], &each[i]);
         decide_merge(v, &each[i], &part[i], i);
     }
@@ -188,7 +190,24 @@ static bool decide_refuses(const struct weir__part *p)
     return !one.allowed;
 }
 
-void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict *v)
+/* What a refused request leaves behind: events that count although they were denied, what a guard
+ * records, and refusals in the box of the term that refused (option/block.c). */
+static void decide_note_refusal(const struct weir__part *p)
+{
+    struct weir__attempt attempt = p->attempt;
+    struct weir_verdict one;
+
+    if (p->meter->boxed && p->refuses)
+        weir__block_count(p->meter, p->state, attempt.now_ns);
+    if (!p->meter->term.count_denied && !decide_refuses(p))
+        return;
+    attempt.patience_ns = 0; /* the caller will not wait for it */
+    weir__meter_take(p->meter, p->state, &attempt, &one);
+    if (p->verdict)
+        *p->verdict = one;
+}
+
+void weir__decide_take(struct weir__part *part, int n, struct weir_verdict *v)
 {
     if (n == 1 && !part->meter->term.shadow) {
         weir__meter_take(part->meter, part->state, &part->attempt, v);
@@ -199,14 +218,13 @@ void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict
     }
     weir__decide_peek(part, n, v);
     for (int i = 0; i < n; i++) {
-        struct weir__attempt attempt = part[i].attempt;
         struct weir_verdict one;
 
-        if (!v->allowed)
-            attempt.patience_ns = 0; /* the caller will not wait for it */
-        if (!v->allowed && !part[i].meter->term.count_denied && !decide_refuses(&part[i]))
+        if (!v->allowed) {
+            decide_note_refusal(&part[i]);
             continue;
-        weir__meter_take(part[i].meter, part[i].state, &attempt, &one);
+        }
+        weir__meter_take(part[i].meter, part[i].state, &part[i].attempt, &one);
         if (part[i].verdict)
             *part[i].verdict = one;
     }

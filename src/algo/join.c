@@ -22,7 +22,7 @@
  *       now, as each algorithm's file says.
  *   (5) A state of an unknown version binds as one that owes its whole limit.
  */
-#include "algo/algo.h"
+#include "algo/option/block.h"
 
 void weir__meter_join(const struct weir__meter *m, struct weir__state *into,
                       struct weir__state *from, int64_t now_ns)
@@ -30,11 +30,22 @@ void weir__meter_join(const struct weir__meter *m, struct weir__state *into,
     assert(m->algo->join);
     weir__meter_touch(m, into, now_ns);
     weir__meter_touch(m, from, now_ns);
-    m->algo->join(m, into, from, now_ns);
+    if (m->boxed)
+        weir__block_join(m, into, from, now_ns);
+    else
+        m->algo->join(m, into, from, now_ns);
     weir__meter_mark_copied(m, into);
 }
 
 void weir__meter_mark_copied(const struct weir__meter *m, struct weir__state *s)
+{
+    if (!m->boxed)
+        weir__plain_mark_copied(m, s);
+    else if (s->fresh_ns != 0)
+        weir__block_mark_copied(m, s);
+}
+
+void weir__plain_mark_copied(const struct weir__meter *m, struct weir__state *s)
 {
     if (s->fresh_ns == 0 || !m->algo->join)
         return;
@@ -48,10 +59,21 @@ uint32_t weir__meter_share(const struct weir__meter *m, const struct weir__state
 {
     if (s->fresh_ns == 0 || s->fresh_ns <= now_ns)
         return 0;
+    if (m->boxed)
+        return weir__block_share(m, *s, now_ns);
     return m->algo->share ? m->algo->share(m, *s, now_ns) : UINT32_MAX;
 }
 
 void weir__meter_owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                         int64_t edge_ns)
+{
+    if (m->boxed)
+        weir__block_owe_all(m, s, now_ns, edge_ns);
+    else
+        weir__plain_owe_all(m, s, now_ns, edge_ns);
+}
+
+void weir__plain_owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
                          int64_t edge_ns)
 {
     if (!m->algo->owe_all) {
@@ -61,5 +83,5 @@ void weir__meter_owe_all(const struct weir__meter *m, struct weir__state *s, int
     if (s->fresh_ns < 0) /* no time: damage */
         s->fresh_ns = 0;
     m->algo->owe_all(m, s, now_ns, edge_ns);
-    weir__meter_mark_copied(m, s);
+    weir__plain_mark_copied(m, s);
 }

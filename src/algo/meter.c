@@ -15,7 +15,7 @@
  *   (5) A state of another algorithm or layout starts fresh, if the version that wrote it is kept
  *       and says so. A state of an unknown version is forgiven nothing: it owes its whole limit.
  */
-#include "algo/algo.h"
+#include "algo/option/block.h"
 
 #include <string.h>
 
@@ -63,6 +63,8 @@ static void meter_init(struct weir__meter *m, const struct weir_term *term, int6
     m->take = m->algo->take;
     m->peek = m->algo->peek;
     m->algo->prepare(m);
+    if (term->block_ns > 0)
+        weir__block_prepare(m);
     if (term->warn_milli > 0)
         weir__warn_prepare(m);
 }
@@ -76,9 +78,10 @@ void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64
 void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
                         const struct weir__meter *older, int64_t changed_ns)
 {
-    const bool same = older->algo == ALGORITHMS[term->algorithm];
+    const bool same =
+        older->algo == ALGORITHMS[term->algorithm] && older->boxed == (term->block_ns > 0);
 
-    /* Another algorithm is another limit: it is created now. */
+    /* Another algorithm is another limit, and so is one in a box: it is created now. */
     meter_init(m, term, same ? older->created_ns : changed_ns);
     m->version = older->version == WEIR__VERSION_MOST ? 1 : older->version + 1;
     m->changed_ns = changed_ns;
@@ -119,7 +122,7 @@ bool weir__meter_keeps(const struct weir__meter *m)
 {
     const struct weir__meter *o = m->older;
 
-    return o != NULL && o->algo == m->algo && o->shape == m->shape;
+    return o != NULL && o->algo == m->algo && o->shape == m->shape && o->boxed == m->boxed;
 }
 
 /* Whether the states of both are measured in the same windows. */
@@ -140,6 +143,8 @@ const char *weir__meter_misfit(const struct weir__meter *own, const struct weir_
 
     if (own->algo != of->algo)
         return "algorithm";
+    if (own->boxed != of->boxed)
+        return "block";
     if (own->shape != of->shape || weir__meter_state_size(own) != weir__meter_state_size(of))
         return "";
     if (a->lease_ns != b->lease_ns)
@@ -156,7 +161,9 @@ const char *weir__meter_misfit(const struct weir__meter *own, const struct weir_
 
 size_t weir__meter_state_size(const struct weir__meter *m)
 {
-    return m->algo->state_size ? m->algo->state_size(m) : m->algo->state_bytes;
+    const size_t inner = m->algo->state_size ? m->algo->state_size(m) : m->algo->state_bytes;
+
+    return m->boxed ? weir__block_bytes() + inner : inner;
 }
 
 int64_t weir__meter_patience(const struct weir__meter *m)
@@ -200,7 +207,28 @@ static void meter_convert(const struct weir__meter *m, struct weir__state *s)
         m->algo->change(m->older, m, s);
 }
 
+enum weir__origin weir__meter_origin(const struct weir__meter *m, const struct weir__state *s)
+{
+    const uint32_t version = weir__state_version(s);
+
+    if ((version & WEIR__VERSION_RATE) || (m->of && version == m->of->version))
+        return WEIR__ORIGIN_KNOWN;
+    if (m->of)
+        return weir__meter_origin(m->of, s);
+    if (meter_carries_over(m, s))
+        return WEIR__ORIGIN_KNOWN;
+    return is_of_another_limit(m, s) ? WEIR__ORIGIN_OTHER : WEIR__ORIGIN_UNKNOWN;
+}
+
 void weir__meter_bring_up(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
+{
+    if (m->boxed)
+        weir__block_bring_up(m, s, now_ns);
+    else
+        weir__plain_bring_up(m, s, now_ns);
+}
+
+void weir__plain_bring_up(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
 {
     if (s->fresh_ns < 0) /* no verb writes that: there is nothing to carry over */
         weir__state_reset(s);
@@ -213,8 +241,27 @@ void weir__meter_bring_up(const struct weir__meter *m, struct weir__state *s, in
     else if (is_of_another_limit(m, s))
         weir__state_reset(s);
     else
-        weir__meter_owe_all(m, s, now_ns, 0);
+        weir__plain_owe_all(m, s, now_ns, 0);
     s->word = (s->word & ~WEIR__VERSION_MASK) | m->version;
+}
+
+void weir__meter_rewrite(const struct weir__meter *from, const struct weir__meter *to,
+                         struct weir__state *s)
+{
+    if (to->boxed)
+        weir__block_rewrite(from, to, s);
+    else
+        weir__plain_rewrite(from, to, s);
+}
+
+void weir__plain_rewrite(const struct weir__meter *from, const struct weir__meter *to,
+                         struct weir__state *s)
+{
+    if (to->algo->change)
+        to->algo->change(from, to, s);
+    else
+        weir__state_reset(s);
+    s->word = (s->word & ~WEIR__VERSION_MASK) | to->version;
 }
 
 void weir__meter_peek(const struct weir__meter *m, struct weir__state *s,
@@ -224,6 +271,21 @@ void weir__meter_peek(const struct weir__meter *m, struct weir__state *s,
     weir__meter_touch(m, s, a->now_ns);
     weir__verdict_begin(v);
     m->peek(m, s, a, v);
+}
+
+void weir__plain_charge(const struct weir__meter *m, struct weir__state *s,
+                        const struct weir__attempt *a)
+{
+    struct weir__meter counting;
+    struct weir_verdict v;
+
+    if (m->algo->charge) {
+        m->algo->charge(m, s, a);
+        return;
+    }
+    counting = *m;
+    counting.term.count_denied = true;
+    m->algo->take(&counting, s, a, &v);
 }
 
 void weir__meter_charge(const struct weir__meter *m, struct weir__state *s,
@@ -240,14 +302,10 @@ void weir__meter_charge(const struct weir__meter *m, struct weir__state *s,
         before = v->remaining;
     }
     weir__meter_touch(m, s, a->now_ns);
-    if (a->cost > 0 && m->algo->charge) {
-        m->algo->charge(m, s, a);
-    } else if (a->cost > 0) {
-        struct weir__meter counting = *m;
-
-        counting.term.count_denied = true;
-        m->algo->take(&counting, s, a, v);
-    }
+    if (a->cost > 0 && m->boxed)
+        weir__block_charge(m, s, a);
+    else if (a->cost > 0)
+        weir__plain_charge(m, s, a);
     weir__meter_peek(m, s, &nothing, v);
     v->warned = warns && weir__warn_crossed(m, before, v);
 }
@@ -259,7 +317,7 @@ int64_t weir__meter_refund(const struct weir__meter *m, struct weir__state *s, i
     weir__meter_touch(m, s, now_ns);
     if (s->fresh_ns == 0 || n == 0 || m->algo->refund == NULL)
         return 0;
-    return m->algo->refund(m, s, n, now_ns);
+    return m->boxed ? weir__block_refund(m, s, n, now_ns) : m->algo->refund(m, s, n, now_ns);
 }
 
 int64_t weir__meter_cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
@@ -269,7 +327,8 @@ int64_t weir__meter_cancel(const struct weir__meter *m, struct weir__state *s, i
     weir__meter_touch(m, s, now_ns);
     if (s->fresh_ns == 0 || cost == 0 || act_ns < now_ns || m->algo->cancel == NULL)
         return 0;
-    return m->algo->cancel(m, s, cost, act_ns, now_ns);
+    return m->boxed ? weir__block_cancel(m, s, cost, act_ns, now_ns)
+                    : m->algo->cancel(m, s, cost, act_ns, now_ns);
 }
 
 void weir__meter_leave(const struct weir__meter *m, struct weir__state *s,

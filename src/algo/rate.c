@@ -23,6 +23,7 @@
  *   (4) The burst is in no state: it is what the request says.
  */
 #include "algo/due.h"
+#include "algo/option/block.h"
 
 #define MANTISSA_BITS 15
 #define SCALE_BITS    60 /* of T before it is cut: the least T, 10^-9 ns, still has 30 bits */
@@ -66,6 +67,13 @@ static void rate_of_code(uint32_t code, struct weir_term *t)
     t->period_ns = exponent < 0 ? mantissa : mantissa << exponent;
 }
 
+static void no_step(struct weir__meter *m)
+{
+    m->most_ns = INT64_MAX;
+    *(m->boxed ? &m->inner_step_ns : &m->step_ns) = INT64_MAX;
+    m->mark = 0;
+}
+
 void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *term,
                               int64_t created_ns)
 {
@@ -73,8 +81,7 @@ void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *ter
     weir__meter_init(m, term, created_ns);
     m->version = m->since = rate_code(term);
     /* A state may owe another request's burst, so a step back of the clock cannot be recognized. */
-    m->most_ns = m->step_ns = INT64_MAX;
-    m->mark = 0;
+    no_step(m);
 }
 
 void weir__meter_bring_up_by_rate(const struct weir__meter *m, struct weir__state *s,
@@ -83,7 +90,7 @@ void weir__meter_bring_up_by_rate(const struct weir__meter *m, struct weir__stat
     struct weir__meter from = *m, to = *m;
 
     if (m->version <= WEIR__VERSION_RATE || weir__state_version(s) <= WEIR__VERSION_RATE) {
-        weir__meter_owe_all(m, s, now_ns, 0);
+        weir__plain_owe_all(m, s, now_ns, 0);
         return;
     }
     if (!rate_is_code(weir__state_version(s))) { /* damaged: the debt stays */
@@ -116,8 +123,7 @@ void weir__meter_init_own(struct weir__meter *m, const struct weir_term *term,
     m->version = m->since = own_code(m);
     m->of = of;
     /* As above: a state may owe the burst of other numbers. */
-    m->most_ns = m->step_ns = INT64_MAX;
-    m->mark = 0;
+    no_step(m);
 }
 
 /* The numbers that wrote a state of that code, as far as the code says. */
@@ -125,8 +131,7 @@ static void own_of_code(const struct weir__meter *like, uint32_t code, struct we
 {
     *m = *like;
     m->version = code;
-    m->mark = 0;
-    m->most_ns = m->step_ns = INT64_MAX;
+    no_step(m);
     if (!m->algo->judge || code == WEIR__VERSION_RATE || !rate_is_code(code))
         return;
     rate_of_code(code, &m->term);
@@ -163,7 +168,7 @@ void weir__meter_bring_up_own(const struct weir__meter *m, struct weir__state *s
         own_of_code(m, weir__state_version(s), &from);
     } else {
         if (weir__state_version(s) != m->of->version)
-            weir__meter_bring_up(m->of, s, now_ns);
+            weir__plain_bring_up(m->of, s, now_ns);
         from = *m->of;
     }
     if (s->fresh_ns == 0)

@@ -15,7 +15,8 @@ static const struct heading {
 } HEADINGS[] = {
     {"what", "what", weir__explain_what},          {"options", "options", weir__explain_options},
     {"at worst", "at_worst", weir__explain_worst}, {"refused", "refused", weir__explain_refused},
-    {"warned", "warned", weir__explain_warned}, /* if it says something */
+    {"blocked", "blocked", weir__explain_blocked}, /* this and the next, if they say something */
+    {"warned", "warned", weir__explain_warned},
 };
 enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0], EXPLAIN_WIDTH = 100, NAME_WIDTH = 9 };
 

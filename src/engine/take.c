@@ -23,11 +23,13 @@
 
 /* ---- Newcomers ----------------------------------------------------------------------------- */
 
-/* Whether the request charges an untouched key whose verdict is v. */
-static bool take_charges(const struct weir__meter *m, const struct weir__attempt *attempt,
-                         const struct weir_verdict *v)
+/* Whether the request changes a key without a place, which is judged by s and whose verdict is
+ * v. */
+static bool take_charges(const struct weir__meter *m, const struct weir__state *s,
+                         const struct weir__attempt *attempt, const struct weir_verdict *v)
 {
-    return attempt->cost > 0 && (v->allowed || m->term.count_denied) && !m->algo->enters_unseen;
+    return attempt->cost > 0 && !m->algo->enters_unseen &&
+           (v->allowed || m->term.count_denied || weir__block_counts(m, s, attempt->now_ns));
 }
 
 /* The position of the cells' locks in a journal, after those of a lone key's buckets
@@ -78,13 +80,14 @@ static int take_new(struct weir *w, const struct weir__target *to, struct weir__
     struct weir__cell_locks held = {.owner = at->owner, .first = CELL_LOCKS_FIRST};
     struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->term, at->owner,
                                                 to->fingerprint, &at->access, attempt);
-    struct weir__state none = {0};
+    struct weir__state none = {0}, *judge;
     int error = weir__newcomers_bind(&n, 1, false, &held);
 
     if (error)
         return error;
-    weir__meter_peek(&to->term->meter, n.base ? n.base : &none, &n.attempt, v);
-    if (take_charges(&to->term->meter, attempt, v))
+    judge = n.base ? n.base : &none;
+    weir__meter_peek(&to->term->meter, judge, &n.attempt, v);
+    if (take_charges(&to->term->meter, judge, attempt, v))
         error = charge_new(&n, at, &held, v);
     if (!error)
         weir__newcomer_report(&n, attempt->cost > 0, v);
@@ -101,14 +104,15 @@ static int peek_new(struct weir *w, const struct weir__target *to, struct weir__
     struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->term, at->owner,
                                                 to->fingerprint, &at->access, attempt);
     const struct weir__meter *m = &to->term->meter;
-    struct weir__state none = {0};
+    struct weir__state none = {0}, *judge;
     int64_t free_ns;
     int error = weir__newcomers_bind(&n, 1, false, &held);
 
     if (error)
         return error;
-    weir__meter_peek(m, n.base ? n.base : &none, &n.attempt, v);
-    if (take_charges(m, attempt, v)) {
+    judge = n.base ? n.base : &none;
+    weir__meter_peek(m, judge, &n.attempt, v);
+    if (take_charges(m, judge, attempt, v)) {
         weir__newcomer_weigh(&n);
         if (!weir__newcomer_overflows(&n) && !weir__newcomer_has_place(&n, &free_ns)) {
             if (free_ns == WEIR__GROW_FIRST)

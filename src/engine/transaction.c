@@ -399,8 +399,9 @@ static bool is_charged(const struct weir__transaction *tx, int i, bool allowed)
 {
     const struct weir__meter *m = tx->part[i].meter;
 
-    return tx->part[i].attempt.cost > 0 && (allowed || m->term.count_denied) &&
-           !m->algo->enters_unseen;
+    return tx->part[i].attempt.cost > 0 && !m->algo->enters_unseen &&
+           (allowed || m->term.count_denied ||
+            (tx->part[i].refuses && weir__block_counts(m, tx->part[i].state, tx->now.now_ns)));
 }
 
 /* Gives back the places of newcomers that were not charged after all. */

@@ -18,6 +18,8 @@ void weir__explain_worst(struct weir__out *o, const struct weir_term *t);
 void weir__explain_refused(struct weir__out *o, const struct weir_term *t);
 /* Which grants are told of (warn=); nothing, if none are. */
 void weir__explain_warned(struct weir__out *o, const struct weir_term *t);
+/* When a key is blocked, and for how long (block=); nothing, if never. */
+void weir__explain_blocked(struct weir__out *o, const struct weir_term *t);
 /* Every option with its value, defaults included: "burst=20 initial=full". */
 void weir__explain_options(struct weir__out *o, const struct weir_term *t);
 

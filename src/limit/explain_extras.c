@@ -13,3 +13,15 @@ void weir__explain_warned(struct weir__out *o, const struct weir_term *t)
     explain_say(o, "a grant that leaves %n of %n, or fewer, where more were left before it", m.warn,
                 m.limit);
 }
+
+void weir__explain_blocked(struct weir__out *o, const struct weir_term *t)
+{
+    if (t->block_ns == 0)
+        return;
+    explain_say(o, "for %t by %n refusals within %t", t->block_ns, t->block_after, t->period_ns);
+    if (t->block_most_ns > t->block_ns)
+        explain_say(o,
+                    "; each further block is twice as long, up to %t, until %t have passed "
+                    "without one",
+                    t->block_most_ns, t->block_most_ns);
+}

@@ -142,9 +142,34 @@ static check_term *const CHECKS[WEIR_FIRST_GUARD] = {
     [WEIR_ZERO] = check_constant,
 };
 
+static bool check_block(struct weir__parser *p, const struct weir_term *t,
+                        const struct weir__positions *at)
+{
+    const char *block = at->common[WEIR__COMMON_BLOCK], *after = at->common[WEIR__COMMON_AFTER];
+
+    if (!block && !after)
+        return true;
+    if (!after)
+        return weir__contradiction(p, block, WEIR_ESYNTAX,
+                                   "block needs after=, such as after=10: how many refusals within "
+                                   "a period block a key");
+    if (!block)
+        return weir__contradiction(p, after, WEIR_ESYNTAX,
+                                   "after needs block=, such as block=1m..1h: how long a key is "
+                                   "blocked");
+    if (t->algorithm == WEIR_UNLIMITED || t->algorithm == WEIR_ZERO)
+        return weir__contradiction(p, block, WEIR_ESYNTAX,
+                                   "block does not apply here: this refuses all, or nothing");
+    if (t->count_denied)
+        return weir__contradiction(p, at->common[0], WEIR_ESYNTAX,
+                                   "count-denied and block exclude each other: both say what a "
+                                   "refusal costs");
+    return true;
+}
+
 bool weir__term_fits(struct weir__parser *p, struct weir_term *t, const struct weir__positions *at)
 {
     if (t->algorithm >= WEIR_FIRST_GUARD)
         return weir__guard_fits(p, t, at);
-    return !CHECKS[t->algorithm] || CHECKS[t->algorithm](p, t, at);
+    return check_block(p, t, at) && (!CHECKS[t->algorithm] || CHECKS[t->algorithm](p, t, at));
 }

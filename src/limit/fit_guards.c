@@ -158,6 +158,11 @@ bool weir__guard_fits(struct weir__parser *p, struct weir_term *t, const struct 
         return fit_refuse(
             p, at->common[0],
             "count-denied does not apply here: a refused call is not in flight and has no outcome");
+    if (at->common[WEIR__COMMON_BLOCK] || at->common[WEIR__COMMON_AFTER])
+        return fit_refuse(p,
+                          at->common[WEIR__COMMON_BLOCK] ? at->common[WEIR__COMMON_BLOCK]
+                                                         : at->common[WEIR__COMMON_AFTER],
+                          "block and after are for rates: a guard refuses no key for what it did");
     if (at->common[WEIR__COMMON_WARN])
         return fit_refuse(p, at->common[WEIR__COMMON_WARN],
                           "warn is for rates: what remains of a guard is not a quota");

@@ -17,8 +17,10 @@ struct weir__parser {
     int error;
 };
 
-#define WEIR__COMMON_OPTIONS 6 /* that every algorithm has (options.c) */
-#define WEIR__COMMON_WARN    3 /* the place of warn= among them */
+#define WEIR__COMMON_OPTIONS 8 /* that every algorithm has (options.c) */
+#define WEIR__COMMON_WARN    3 /* the places of these among them */
+#define WEIR__COMMON_BLOCK   4
+#define WEIR__COMMON_AFTER   5
 
 /* Where the parts of the current term stand in the text, for messages that come later. */
 struct weir__positions {

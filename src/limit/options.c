@@ -141,6 +141,14 @@ static const struct weir__option COMMON[WEIR__COMMON_OPTIONS + 1] = {
       {"allow", WEIR_FALLBACK_ALLOW},
       {"deny", WEIR_FALLBACK_DENY}}},
     {"warn", WEIR__OPTION_PERCENT, AT(warn_milli), 1, 1000, "0.1% .. 100%", {{NULL, 0}}},
+    {"block",
+     WEIR__OPTION_GROWTH,
+     AT(block_ns),
+     WEIR_PERIOD_MIN_NS,
+     WEIR_PERIOD_MAX_NS,
+     "a duration, or two such as 1m..1h (1us .. 366 days, the first no longer than the second)",
+     {{NULL, 0}}},
+    {"after", WEIR__OPTION_COUNT, AT(block_after), 1, 1000000, "1 .. 1000000", {{NULL, 0}}},
     {"keys", WEIR__OPTION_COUNT, AT(keys), 1, KEYS_MOST, "1 .. 3000000000", {{NULL, 0}}},
     {"full",
      WEIR__OPTION_ENUM,
@@ -257,6 +265,8 @@ void weir__option_set(const struct weir__option *o, struct weir_term *t, int64_t
     }
     if (o->kind == WEIR__OPTION_SHARE)
         t->slow_ns = 0;
+    if (o->kind == WEIR__OPTION_GROWTH)
+        t->block_most_ns = value;
     if (o->kind == WEIR__OPTION_ENUM || o->kind == WEIR__OPTION_FLAG)
         memcpy((char *)t + o->at, &word, sizeof word);
     else
@@ -321,7 +331,8 @@ bool weir__option_applies(const struct weir__option *o, const struct weir_term *
     if (o->kind == WEIR__OPTION_ZONE)
         return t->tz[0] != '\0';
     if (o->kind == WEIR__OPTION_FLAG || o->at == AT(keys) || o->at == AT(full) ||
-        o->at == AT(warn_milli) || o->kind == WEIR__OPTION_ANCHOR)
+        o->at == AT(warn_milli) || o->at == AT(block_ns) || o->at == AT(block_after) ||
+        o->kind == WEIR__OPTION_ANCHOR)
         return !zero;
     if (t->algorithm == WEIR_CONCURRENCY && o->at == AT(max_wait_ns))
         return t->queue > 0;
@@ -338,11 +349,13 @@ bool weir__option_applies(const struct weir__option *o, const struct weir_term *
  * events, and a breaker with preset=sre (fit_guards.c). */
 static bool option_is_accepted(const struct weir__option *o, unsigned algorithm)
 {
+    const bool boxes = o == &COMMON[WEIR__COMMON_BLOCK] || o == &COMMON[WEIR__COMMON_AFTER];
+
     if (algorithm < WEIR_FIRST_GUARD)
-        return true;
+        return !boxes || (algorithm != WEIR_UNLIMITED && algorithm != WEIR_ZERO);
     if (o == &COMMON[0])
         return algorithm == WEIR_ADAPTIVE_RATE;
-    return o != &COMMON[WEIR__COMMON_WARN];
+    return !boxes && o != &COMMON[WEIR__COMMON_WARN];
 }
 
 /* Prints the options that the algorithm may have: its own, then the common ones. */

@@ -17,6 +17,7 @@ enum weir__option_kind {
     WEIR__OPTION_PERCENT,  /* int64_t, in thousandths: 12.5% */
     WEIR__OPTION_SHARE,    /* slow=: a percentage and a time */
     WEIR__OPTION_WINDOW,   /* breaker: time, or calls        */
+    WEIR__OPTION_GROWTH,   /* block=: two times, 1m..1h      */
     WEIR__OPTION_RATE,     /* count and period_ns            */
     WEIR__OPTION_ENUM,     /* int, one of the words          */
     WEIR__OPTION_FLAG,     /* int, no value                  */
@@ -90,7 +91,7 @@ extern const struct weir__option weir__concurrency_options[], weir__system_optio
     weir__adaptive_rate_options[];
 void weir__guard_option_fill(const struct weir__option *o, struct weir_term *t);
 
-/* "burst, initial, count-denied, shadow, fallback, warn, keys, full" */
+/* "burst, initial, count-denied, shadow, fallback, warn, block, after, keys, full" */
 void weir__options_list(struct weir__out *out, unsigned algorithm);
 
 #endif

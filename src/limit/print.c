@@ -93,6 +93,13 @@ static void print_value(struct weir__out *o, const struct weir__option *x,
         else
             weir__out_duration(o, t->window_ns);
         return;
+    case WEIR__OPTION_GROWTH:
+        weir__out_duration(o, t->block_ns);
+        if (t->block_most_ns == t->block_ns)
+            return;
+        weir__out_text(o, "..");
+        weir__out_duration(o, t->block_most_ns);
+        return;
     case WEIR__OPTION_RATE: print_rate(o, t); return;
     case WEIR__OPTION_ANCHOR: weir__anchor_print(o, t->calendar, value); return;
     case WEIR__OPTION_COUNT:

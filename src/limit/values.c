@@ -264,6 +264,35 @@ static bool read_window(struct weir__parser *p, const struct weir__option *x, st
     return true;
 }
 
+/* 1m..1h, or 1m for both. */
+static bool read_growth(struct weir__parser *p, const struct weir__option *x, struct weir_term *t,
+                        struct weir__slice value)
+{
+    struct weir__slice first = value, second;
+    int64_t least = 0, most = 0;
+    enum weir__number read;
+    int error;
+
+    first.len = 0;
+    while (first.len + 1 < value.len && memcmp(value.at + first.len, "..", 2) != 0)
+        first.len++;
+    if (first.len + 1 >= value.len)
+        first = second = value;
+    else
+        second = (struct weir__slice){first.at + first.len + 2, value.len - first.len - 2};
+    read = weir__parse_duration(first, &least);
+    error = value_fault(read, least, x->lo, x->hi);
+    if (!error) {
+        read = weir__parse_duration(second, &most);
+        error = value_fault(read, most, least, x->hi);
+    }
+    if (error)
+        return bad_value(p, x, value, error);
+    t->block_ns = least;
+    t->block_most_ns = most;
+    return true;
+}
+
 static bool read_rate_option(struct weir__parser *p, const struct weir__option *x,
                              struct weir_term *t, struct weir__slice value)
 {
@@ -292,6 +321,7 @@ bool weir__read_value(struct weir__parser *p, const struct weir__option *x, stru
     case WEIR__OPTION_PERCENT: read = parse_percent(value, &n); break;
     case WEIR__OPTION_SHARE: return value_read_share(p, x, t, value);
     case WEIR__OPTION_WINDOW: return read_window(p, x, t, value);
+    case WEIR__OPTION_GROWTH: return read_growth(p, x, t, value);
     case WEIR__OPTION_RATE: return read_rate_option(p, x, t, value);
     case WEIR__OPTION_ZONE: return read_zone(p, x, t, value);
     case WEIR__OPTION_ANCHOR: return read_anchor(p, x, t, value);

@@ -43,7 +43,7 @@ def expect(sentence, args, status, out=None, err=None, text=""):
 
 
 BRUST = ("column 19: unknown option 'brust' for token-bucket; did you mean 'burst'? "
-         "(burst, initial, count-denied, shadow, fallback, warn, keys, full)")
+         "(burst, initial, count-denied, shadow, fallback, warn, block, after, keys, full)")
 
 ROWS = [
     ("no command is a usage error", [], 2, "", "usage: weir COMMAND"),

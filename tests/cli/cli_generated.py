@@ -142,7 +142,7 @@ COMPLETED = [
     ("what follows a key", ["take", "10/s", "k", ""], ["cost=", "wait=", "wait=forever"]),
     ("a value is no operand", ["take", "--store", "memory:", "10/s", "k", "c"], ["cost="]),
     ("algorithms", ["explain", "sliding"], RATES[1:]),
-    ("the options of an algorithm", ["explain", "'token-bucket 10/s b"],
+    ("the options of an algorithm", ["explain", "'token-bucket 10/s bu"],
      ["token-bucket 10/s burst=", "token-bucket 10/s burst=..."]),
     ("of the last term", ["sim", "'10/s + fixed-window 5/s al"],
      ["10/s + fixed-window 5/s align=first", "10/s + fixed-window 5/s align=clock"]),

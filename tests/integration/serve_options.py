@@ -87,6 +87,33 @@ def invented_keys_do_not_flood_the_log():
         expect("none twice", len(keys), len(set(keys)))
 
 
+def who_is_refused_too_often_is_blocked():
+    with Daemon("--limit", "login=5/m block=1m..1h after=3") as daemon, daemon.resp() as c, \
+            daemon.http() as h:
+        expect("granted", [c.ask("WEIR.TAKE", "login", "eve")[0] for _ in range(5)], [1] * 5)
+        expect("refused", [pairs(c.ask("WEIR.TAKE", "login", "eve", "VERBOSE"))[b"reason"]
+                           for _ in range(4)], [b"LIMITED"] * 2 + [b"BLOCKED"] * 2)
+        answer = h.ask("POST", "/v1/take?limit=login&key=eve", "")
+        expect("over HTTP", (answer.status, json.loads(answer.body)["reason"],
+                             answer.headers["retry-after"]), (429, "BLOCKED", "60"))
+        expect("others are not", told(h, "POST", "/v1/take?limit=login&key=alice")["allowed"], True)
+        c.ask("WEIR.CLOCK", "ADVANCE", "60s")
+        expect("let out", c.ask("WEIR.TAKE", "login", "eve", 5)[0], 1)
+        for _ in range(3):
+            last = c.ask("WEIR.TAKE", "login", "eve")
+        expect("the next is twice as long", last[3], 120000)
+        metrics = h.ask("GET", "/metrics").body.decode()
+        counted = re.search(
+            r'weir_decisions_total\{limit="login",[^}]*reason="BLOCKED"[^}]*\} (\d+)', metrics)
+        check("counted by its reason", counted and counted[1] == "4", metrics)
+        c.ask("WEIR.RESET", "login", "eve")
+        expect("a reset lets out", c.ask("WEIR.TAKE", "login", "eve")[0], 1)
+        c.ask("WEIR.LIMIT", "SET", "login", "5/m")
+        check("without the box keys start fresh", until(
+            lambda: "has another algorithm, ring size or block=: its keys start fresh"
+            in daemon.log()), daemon.log())
+
+
 def guards_have_none():
     with Daemon() as daemon, daemon.resp() as c:
         reply = c.ask("WEIR.LIMIT", "SET", "x", "concurrency 5 warn=80%")
@@ -98,4 +125,5 @@ def guards_have_none():
 if __name__ == "__main__":
     sys.exit(play("options of limits", [
         crossing_is_told_and_counted, a_key_is_named_once_in_a_period,
-        invented_keys_do_not_flood_the_log, guards_have_none]))
+        invented_keys_do_not_flood_the_log,
+        who_is_refused_too_often_is_blocked, guards_have_none]))

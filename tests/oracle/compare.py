@@ -36,6 +36,7 @@ ODD = [1001, 7 * US, 333333333, 7 * S, S + 1, 7 * M, 90 * S, 86399 * S, 30 * D, 
 CHARGES = 2           # seeds of these millions also charge without asking; others stay
 CONSTANTS = 10**12    # seeds from here on also make limits that count nothing
 OPTIONS = 2 * 10**12  # and from here on limits with anchor=
+BLOCKS = 3 * 10**12   # and from here on limits with block= and warn=
 BUCKETS = ["token-bucket", "leaky-bucket", "pacer", "smooth-bursty", "min-interval"]
 ZONES = ["UTC", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Kathmandu",
          "Australia/Sydney", "America/Sao_Paulo", "Africa/Cairo", "Asia/Tokyo", "America/Havana"]
@@ -67,7 +68,7 @@ class Limits:
 
     def __init__(self, rng, seed=0):
         self.rng, self.constants = rng, CONSTANTS <= seed < OPTIONS
-        self.options = seed >= OPTIONS
+        self.options, self.blocks = OPTIONS <= seed < BLOCKS, seed >= BLOCKS
 
     def count(self):
         r = self.rng
@@ -116,7 +117,19 @@ class Limits:
             term[3]["shadow"] = None
         if r.random() < 0.03:
             term[3]["fallback"] = r.choice(["allow", "deny", "local"])
+        if self.blocks:
+            self.box(term[3])
         return term
+
+    def box(self, o):
+        r = self.rng
+        if r.random() < 0.4:
+            o["warn"] = f"{r.choice([100, 80, 50, 12.5, 0.1, r.randint(1, 1000) / 10])}%"
+        if r.random() < 0.85 and "count-denied" not in o:
+            least = min(366 * D, max(US, int(10 ** r.uniform(5, 12))))
+            most = min(366 * D, int(least * r.choice([1, 1, 2, 3.5, 100, 10**6])))
+            o["block"] = duration(least) + ("" if most == least else f"..{duration(most)}")
+            o["after"] = str(r.choice([1, 1, 2, 2, 3, 5, 10]))
 
     def unlimited(self, term, o):
         pass

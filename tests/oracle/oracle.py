@@ -91,6 +91,20 @@ def parse_anchor(text, calendar):
 
 
 def parse_term(text):
+    opts = dict(word.partition("=")[::2] for word in text.split())
+    term = parse_inner(text)
+    if "block" in opts:
+        from box import Boxed               # it is written in terms of this file
+        term = Boxed(term, opts)
+    term.warn = parse_share(opts["warn"]) if "warn" in opts else None
+    return term
+
+
+def parse_share(text):
+    return Fraction(text.removesuffix("%")) / 100
+
+
+def parse_inner(text):
     words = text.split()
     if words[0] == "min-interval":
         return MinInterval(1, words[1], words[2:])
@@ -934,7 +948,8 @@ def NOTHING(key):
     return Reservation(key, 0, 0, [], [], 0)
 
 
-Verdict = namedtuple("Verdict", "allowed reason limit remaining wait retry reset")
+Verdict = namedtuple("Verdict", "allowed reason limit remaining wait retry reset warned",
+                     defaults=(False,))
 
 
 class Sim:
@@ -1037,18 +1052,23 @@ class Sim:
                 after[i] = t.charge(states[i], self.now, cost)
             elif t.count_denied:
                 after[i] = t.deny(states[i], self.now, cost)
+            elif answers[i][0] != OK and hasattr(t, "refused"):
+                after[i] = t.refused(states[i], self.now)
         if not refusers:
             would = [a[0] for a in answers if a[0] != OK]
             wait = max([a[1] for t, a in zip(terms, answers) if a[0] == OK and not t.shadow],
                        default=0)
             acts = [self.now + a[1] if a[0] == OK else None for a in answers]
-            return self.stands(terms, zeros, after, would[0] if would else OK, wait), after, acts
+            v = self.stands(terms, zeros, after, would[0] if would else OK, wait)
+            return v._replace(warned=self.crossed(terms, states, after, answers)), after, acts
         first = refusers[0]
         # As things stand after the call: a refused event that counts delays the retry too.
         # So does one that a term granted, and counted for nothing.
         counted = [i for i,
                    t in enumerate(terms) if answers[i][0] == OK and t.count_denied and not t.shadow]
-        again = [terms[i].decide(after[i], self.now, cost, patiences[i])
+        # A box has counted this refusal, and would count another.
+        again = [answers[i] if hasattr(terms[i], "refused")
+                 else terms[i].decide(after[i], self.now, cost, patiences[i])
                  for i in refusers + counted]
         retries = [retry for _, _, retry in again if retry is not None]
         retry = (NEVER if NEVER in retries
@@ -1057,6 +1077,16 @@ class Sim:
         return Verdict(False, answers[first][0], terms[first].limit, left, None,
                        retry, self.reset_after(terms, zeros, after)), after, None
 
+    def crossed(self, terms, before, after, answers=None):
+        """Whether a term that granted has used the share that it warns of, and had not before."""
+        for i, t in enumerate(terms):
+            if t.warn is None or (answers and answers[i][0] != OK):
+                continue
+            line = floor(t.limit * (1 - t.warn))
+            if t.remaining(before[i], self.now) > line >= t.remaining(after[i], self.now):
+                return True
+        return False
+
     def all_grant(self, terms, states, cost, patiences, retry):
         """A key that is behind may grant before the clock has caught up, and refuse just after: the
         first time that suits all."""
@@ -1064,7 +1094,7 @@ class Sim:
         while retry != before:
             before = retry
             for t, s, p in zip(terms, states, patiences):
-                if (getattr(s, "low", None) is not None and not t.shadow
+                if (getattr(getattr(s, "inner", s), "low", None) is not None and not t.shadow
                     and self.now + retry <= LONGEST):
                     retry += t.decide(s, self.now + retry, cost, p)[2] or 0
         return retry
@@ -1079,11 +1109,12 @@ class Sim:
 
     def charge(self, key, cost):
         """Takes without asking, and shows the key as it then stands."""
-        terms, zeros, states = self.touch(key)
+        terms, zeros, states = before = self.touch(key)
         if cost > 0:
             states = [t.owe(s, self.now, cost) for t, s in zip(terms, states)]
             self.keep(key, states)
-        return self.stands(terms, zeros, states)
+        return self.stands(terms, zeros, states)._replace(
+            warned=self.crossed(terms, before[2], states))
 
     # The script
 
@@ -1110,7 +1141,8 @@ class Sim:
         return (time, verb, key, str(cost), "allow" if v.allowed else "deny", v.reason,
                 str(v.limit),
                 str(v.remaining),
-                *("-" if x is None else str(x) for x in (v.wait, v.retry, v.reset)), "-")
+                *("-" if x is None else str(x) for x in (v.wait, v.retry, v.reset)),
+                "warned" if v.warned else "-")
 
     def event(self, verb, rest):
         key, rest = rest[0], rest[1:]

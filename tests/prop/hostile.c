@@ -62,6 +62,15 @@ static void expect(bool holds, const char *what)
 
 /* ---- The case ------------------------------------------------------------------------------ */
 
+static void draw_box(struct hostile *h, struct weir_term *t)
+{
+    t->count_denied = 0;
+    t->block_ns = prop_any_size(&h->rng, WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS);
+    t->block_most_ns = prop_any_size(&h->rng, t->block_ns, WEIR_PERIOD_MAX_NS);
+    t->block_after = prop_any_size(&h->rng, 1, 1000000);
+    t->warn_milli = prop_range(&h->rng, 0, 1000);
+}
+
 static void draw_term(struct hostile *h, struct weir_term *t)
 {
     struct weir_limit limit;
@@ -70,6 +79,8 @@ static void draw_term(struct hostile *h, struct weir_term *t)
         const int64_t a = prop_range(&h->rng, 0, PROP_ALGORITHMS - 1);
 
         prop_term(&h->rng, (enum weir_algorithm)a, PROP_ANY, t, h->text);
+        if (prop_odds(&h->rng, 3))
+            draw_box(h, t);
         return;
     }
     (void)snprintf(h->text, sizeof h->text, "%s",
@@ -95,7 +106,10 @@ static void draw_meter(struct hostile *h)
     } while (h->bytes > 20000);
     h->meter = h->older;
     if (prop_odds(&h->rng, 3)) {
-        t.count_denied = weir__meter_guards(&h->older) ? t.count_denied : !t.count_denied;
+        if (h->older.boxed)
+            draw_box(h, &t);
+        else
+            t.count_denied = weir__meter_guards(&h->older) ? t.count_denied : !t.count_denied;
         weir__meter_change(&h->meter, &t, &h->older, prop_range(&h->rng, 0, h->now_ns));
     }
 }

@@ -12,7 +12,8 @@
 /* Whether the key goes by the clock since that stepped back. */
 static bool goes_by_low(const struct prop_case *c)
 {
-    return weir__state_is_behind(c->m, c->state) && c->state->fresh_ns - c->now_ns > c->m->most_ns;
+    return weir__state_is_behind(c->m, c->state) &&
+           prop_inner(c)->fresh_ns - c->now_ns > c->m->most_ns;
 }
 
 /* A bucket that counts what it denies knows the time of that too. */
@@ -59,7 +60,7 @@ static void bound_add(struct prop_ledger *l, const struct prop_case *c, int64_t 
                             .cost = cost,
                             .whole = cost,
                             .high_ns = l->high_ns,
-                            .label = c->state->fresh_ns,
+                            .label = prop_inner(c)->fresh_ns,
                             .rounded = wait_ns > 0};
 }
 

@@ -62,6 +62,25 @@ const struct prop_law PROP_LAWS[] = {
     {"share", "the share owed is all of a limit at most", prop_law_share, 20000, 0},
     {"several", "several terms are all or nothing", prop_law_several, 10000,
      COUNTING | 1u << WEIR_ZERO},
+    {"block-bound", "under block= the bound holds", prop_law_bound, 5000, 0},
+    {"block-denial", "refusals while blocked change nothing", prop_law_denial, 3000, 0},
+    {"block-retry", "under block= retry_after is exact", prop_law_retry, 10000, 0},
+    {"block-remaining", "under block= remaining is granted", prop_law_remaining, 5000, 0},
+    {"block-peek", "under block= peek is the answer of take", prop_law_peek, 10000, 0},
+    {"block-forget", "under block= a fresh key can be forgotten", prop_law_forget, 10000, 0},
+    {"block-extreme", "no overflow for any block", prop_law_extreme, 5000, 0},
+    {"block-refund", "under block= a refund returns what was taken", prop_law_refund, 3000,
+     COUNTING},
+    {"block-change", "boxes in a change: forgotten and fresh agree", prop_law_change, 10000, 0},
+    {"block-join", "boxes join in any order, any number of times", prop_law_join, 10000, 0},
+    {"block-binds", "a join of boxes refuses what any would", prop_law_binds, 10000,
+     ALL_BUT_WARMUP},
+    {"block-chain", "evicted, joined and back, a box gains nothing", prop_law_chain, 10000, 0},
+    {"block-reset", "so it can at reset_after", prop_law_reset, 5000, 0},
+    {"block-clock", "under block= a clock that steps back grants no more", prop_law_clock, 10000,
+     0},
+    {"block-owes", "a box of an unknown version owes its limit", prop_law_owes, 5000, 0},
+    {"block-share", "the share of a box is all of a limit at most", prop_law_share, 5000, 0},
     {"warn", "warn= tells of crossings and changes nothing", prop_law_warn, 10000, 0},
     {"text", "printed and parsed, a limit is the same", prop_law_text, 10000, 0},
 };
@@ -114,6 +133,7 @@ static void run_case(struct prop_tally *t, const struct prop_law *law, uint64_t 
     c.seed = seed;
     c.rng.state = seed;
     c.charges = strncmp(law->name, "charge-", 7) == 0;
+    c.blocks = strncmp(law->name, "block-", 6) == 0;
     c.algorithm = (enum weir_algorithm)(seed >= PROP_CONSTANTS ? WEIR_UNLIMITED + seed % 2
                                                                : seed % PROP_ALGORITHMS);
     if (law->only != 0 && (law->only >> c.algorithm & 1) == 0)

@@ -103,6 +103,7 @@ struct prop_case {
     int steps;
 
     bool charges; /* now and then the key is charged without being asked */
+    bool blocks;  /* every version has block= */
     bool failed;
     char why[512];
 };
@@ -143,6 +144,12 @@ void prop_change(struct prop_case *c);
 /* What a take would say at some time, on a copy. */
 struct weir_verdict prop_peek_at(struct prop_case *c, int64_t now_ns, int64_t cost,
                                  int64_t patience_ns);
+
+/* The state of the algorithm itself, without its box. */
+static inline const struct weir__state *prop_inner(const struct prop_case *c)
+{
+    return c->m->boxed ? weir__block_inner(c->state) : c->state;
+}
 
 void prop_note(struct prop_case *c, const struct prop_step *step);
 struct weir__state *prop_state_new(const struct prop_case *c);

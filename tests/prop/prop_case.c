@@ -30,8 +30,10 @@ void prop_state_forget(const struct prop_case *c, struct weir__state *s)
 /* Half of the cases take any step back for one, so that limits of all sizes meet some. */
 static void prop_impatient(struct prop_case *c, int i)
 {
+    struct weir__meter *m = &c->meter[i];
+
     if (c->seed / PROP_ALGORITHMS % 2 == 0)
-        c->meter[i].step_ns = c->meter[i].most_ns;
+        *(m->boxed ? &m->inner_step_ns : &m->step_ns) = m->most_ns;
 }
 
 static int64_t draw_creation(struct prop_case *c)
@@ -66,6 +68,25 @@ static void set_up(struct prop_case *c, int64_t created_ns)
     c->before = prop_state_new(c);
 }
 
+/* Puts a penalty box around the term: mostly a small one, so that it is met. */
+static void add_block(struct prop_case *c, int i)
+{
+    static const int64_t after[] = {1, 1, 2, 3, 10, 1000000};
+    struct weir_term *t = &c->term[i];
+    const int64_t most = prop_odds(&c->rng, 4) ? WEIR_PERIOD_MAX_NS
+                                               : weir__min(WEIR_PERIOD_MAX_NS, 20 * t->period_ns);
+
+    if (t->algorithm == WEIR_UNLIMITED || t->algorithm == WEIR_ZERO)
+        return;
+    t->count_denied = 0;
+    t->block_ns = prop_any_size(&c->rng, WEIR_PERIOD_MIN_NS, weir__max(most, WEIR_PERIOD_MIN_NS));
+    t->block_most_ns = prop_any_size(&c->rng, t->block_ns, WEIR_PERIOD_MAX_NS);
+    t->block_after = prop_pick(&c->rng, after, 6);
+    (void)snprintf(c->text[i] + strlen(c->text[i]), PROP_TEXT - strlen(c->text[i]),
+                   " (not count-denied) block=%" PRId64 "ns..%" PRId64 "ns after=%" PRId64,
+                   t->block_ns, t->block_most_ns, t->block_after);
+}
+
 void prop_open(struct prop_case *c, enum prop_flavor flavor, int versions)
 {
     c->flavor = flavor;
@@ -76,6 +97,8 @@ void prop_open(struct prop_case *c, enum prop_flavor flavor, int versions)
         if (i > 0 && prop_odds(&c->rng, 10)) /* another algorithm starts fresh */
             a = (enum weir_algorithm)prop_range(&c->rng, 0, PROP_ALGORITHMS - 1);
         prop_term(&c->rng, a, flavor, &c->term[i], c->text[i]);
+        if (c->blocks)
+            add_block(c, i);
     }
     set_up(c, draw_creation(c));
 }

@@ -96,6 +96,10 @@ static void accepted_texts_print_in_canonical_form(void **state)
         {"10/s keys=5 warn=80.0% fallback=deny", "token-bucket 10/s fallback=deny warn=80% keys=5"},
         {"fixed-window 5/day warn=0.1%", "fixed-window 5/day warn=0.1%"},
         {"unlimited warn=100%", "unlimited warn=100%"},
+        {"10/s after=10 block=60s..60m", "token-bucket 10/s block=1m..1h after=10"},
+        {"10/s block=1.5s..1.5s after=1", "token-bucket 10/s block=1s500ms after=1"},
+        {"10/s full=deny keys=5 after=1k block=1s warn=9.9% shadow",
+         "token-bucket 10/s shadow warn=9.9% block=1s after=1000 keys=5 full=deny"},
         {"10/s burst=20 + fixed-window 1k/day",
          "token-bucket 10/s burst=20 + fixed-window 1000/day"},
         {"token-bucket 1000000000000/1us", "token-bucket 1000000000000/us"},
@@ -166,7 +170,8 @@ static void accepted_texts_print_in_canonical_form(void **state)
 
 static void refused_texts_say_what_and_where(void **state)
 {
-#define TB_OPTIONS "(burst, initial, count-denied, shadow, fallback, warn, keys, full)"
+#define TB_OPTIONS \
+    "(burst, initial, count-denied, shadow, fallback, warn, block, after, keys, full)"
     static const struct {
         const char *text;
         int error, column;
@@ -293,6 +298,19 @@ static void refused_texts_say_what_and_where(void **state)
         {"10/s warn=100.1%", WEIR_ERANGE, 11, "out of range"},
         {"10/s warn=10% warn=10%", WEIR_ESYNTAX, 15, "is given twice"},
         {"concurrency 5 warn=80%", WEIR_ESYNTAX, 15, "warn is for rates"},
+        {"10/s block=1m", WEIR_ESYNTAX, 6, "block needs after=, such as after=10"},
+        {"10/s after=10", WEIR_ESYNTAX, 6, "after needs block=, such as block=1m..1h"},
+        {"10/s block=1h..1m after=1", WEIR_ERANGE, 12, "out of range; expected a duration, or two"},
+        {"10/s block=1m.. after=1", WEIR_ESYNTAX, 12, "is not valid; expected a duration, or two"},
+        {"10/s block=..1m after=1", WEIR_ESYNTAX, 12, "is not valid"},
+        {"10/s block=1m...1h after=1", WEIR_ESYNTAX, 12, "is not valid"},
+        {"10/s block=0s after=1", WEIR_ERANGE, 12, "out of range"},
+        {"10/s block=1s..367d after=1", WEIR_ERANGE, 12, "out of range"},
+        {"10/s block=5 after=1", WEIR_ESYNTAX, 12, "is not valid; expected a duration"},
+        {"10/s block=1m after=0", WEIR_ERANGE, 21, "expected 1 .. 1000000"},
+        {"10/s block=1m after=1 count-denied", WEIR_ESYNTAX, 23, "exclude each other"},
+        {"unlimited block=1m after=1", WEIR_ESYNTAX, 11, "block does not apply here"},
+        {"breaker after=1", WEIR_ESYNTAX, 9, "block and after are for rates"},
         {"breaker warn=80%", WEIR_ESYNTAX, 9, "warn is for rates"},
         {"fixed-window 5/month anchor=0", WEIR_ESYNTAX, 29, "17 or 17-06:00 for a month"},
         {"fixed-window 5/month anchor=32", WEIR_ESYNTAX, 29, "is not valid"},

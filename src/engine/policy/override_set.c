@@ -115,11 +115,7 @@ static void state_convert(struct weir__state *s, const struct weir__compiled_ter
     after.changed_ns = at.now_ns;
     if (to->meter.term.align == WEIR_ALIGN_CLOCK)
         after.changed_edge_ns = weir__term_edge(to, at.now_ns, at.wall_ns);
-    if (after.algo->change)
-        after.algo->change(&from->meter, &after, s);
-    else
-        weir__state_reset(s);
-    s->word = (s->word & ~WEIR__VERSION_MASK) | after.version;
+    weir__meter_rewrite(&from->meter, &after, s);
 }
 
 /* The limits before and after an edit. The caller is inside an RCU section. */

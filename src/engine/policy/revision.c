@@ -112,7 +112,8 @@ void weir__revision_derive(struct weir__revision *rev)
         add_wait_options(&rev->wait, &c->meter.term, i);
     }
     rev->lone = rev->n == 1 && !rev->term[0].meter.term.shadow && !rev->overrides;
-    rev->plain = rev->lone && !rev->guards && rev->term[0].meter.term.warn_milli == 0;
+    rev->plain = rev->lone && !rev->guards && !rev->term[0].meter.boxed &&
+                 rev->term[0].meter.term.warn_milli == 0;
     order_terms(rev);
 }
 

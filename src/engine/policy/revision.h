@@ -56,7 +56,7 @@ struct weir__revision {
     uint32_t generation;        /* in an engine: of the record that this was read from */
     int n;
     bool lone;       /* one term, not a shadow, for all keys: its verdict is the term's own */
-    bool plain;      /* that, and a rate without warn= */
+    bool plain;      /* that, and a rate without warn= and block= */
     bool guards;     /* some term is a guard */
     bool needs_load; /* some term needs the load of the system */
     struct weir__wait_options wait;

@@ -4,8 +4,6 @@
 
 #include "engine/store/overflow.h"
 
-#define WEIR__WHOLE_SHARE 1024 /* a key that owes its whole limit (algo.h, share) */
-
 /* The place of a live key, whose state has been joined into its cells; NULL: no key gives up its
  * place. */
 struct weir__state *weir__evict_for(struct weir__newcomer *n, struct weir__cell_locks *held);

@@ -149,7 +149,8 @@ void weir__newcomer_weigh(struct weir__newcomer *n)
         n->owes = newcomer_weigh_copy(n, bytes);
         return;
     }
-    /* Only windows have large states, and they never owe more than their limit. */
+    /* Only windows have large states, and what is in a box (block=), which is ranked like one that
+     * owes its limit: none owes more. */
     before = n->base ? weir__meter_share(m, n->base, n->attempt.now_ns) : 0;
     n->owes = before + weir__in_1024ths(weir__min(n->attempt.cost, m->limit), m->limit);
     if (n->owes > WEIR__WHOLE_SHARE)

@@ -198,6 +198,11 @@ static int refuse_term(const struct weir_term *t, int place, struct weir_diag *w
 {
     const char *name = weir_algorithm_name(t->algorithm);
 
+    if (t->block_ns > 0)
+        return weir__diag(why, WEIR_EINVAL,
+                          "term %d: block= cannot be in a shared store: its scripts count no "
+                          "refusals",
+                          place + 1);
     if (t->warn_milli > 0)
         return weir__diag(why, WEIR_EINVAL,
                           "term %d: warn= cannot be in a shared store: its scripts do not say what "
@@ -215,7 +220,7 @@ static int refuse_term(const struct weir_term *t, int place, struct weir_diag *w
 
 static bool can_be_shared(const struct weir_term *t)
 {
-    return weir__script_bit(t->algorithm) != 0 && t->warn_milli == 0 &&
+    return weir__script_bit(t->algorithm) != 0 && t->warn_milli == 0 && t->block_ns == 0 &&
            (t->algorithm != WEIR_CONCURRENCY || t->lease_ns > 0);
 }
 

@@ -29,6 +29,7 @@ bool limit_starts_fresh(const struct weir_limit *from, const struct weir_limit *
         const struct weir_term *a = &from->term[i], *b = &to->term[i];
 
         if (a->algorithm != b->algorithm || a->slots != b->slots ||
+            (a->block_ns > 0) != (b->block_ns > 0) ||
             (a->algorithm == WEIR_SLIDING_LOG && a->count != b->count) ||
             (a->algorithm == WEIR_CONCURRENCY && a->lease_ns != WEIR_NONE && a->count != b->count))
             return true;
@@ -55,7 +56,7 @@ static void limits_warn(struct log *log, const struct limit_entry *known,
         what = "has another algorithm or ring size: it has the keys of that form; the old keys "
                "stay in the Redis until they expire";
     else
-        what = "has another algorithm or ring size: its keys start fresh";
+        what = "has another algorithm, ring size or block=: its keys start fresh";
     log_at(log, LOG_LEVEL_WARNING, "limit '%s' %s", known->name, what);
 }
 

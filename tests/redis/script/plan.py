@@ -402,6 +402,7 @@ def what_no_script_decides_is_refused_by_name():
     rows = [("concurrency 5", "term 1: concurrency needs a lease"),
             ("10/s + breaker", "term 2: breaker measures one process"),
             ("10/s + 20/s warn=80%", "term 2: warn= cannot be in a shared store"),
+            ("5/m block=1m..1h after=10", "term 1: block= cannot be in a shared store"),
             ("system cpu=80%", "term 1: system measures one process"), ("bbr", "bbr measures"),
             ("vegas", "vegas measures"),
             ("gradient", "gradient measures"), ("aimd", "aimd measures"),

@@ -23,7 +23,7 @@ static int64_t warn_remaining(const struct weir__meter *m, const struct weir__st
     struct weir_verdict v;
 
     nothing.cost = nothing.patience_ns = 0;
-    m->algo->peek(m, s, &nothing, &v);
+    m->unwarned_peek(m, s, &nothing, &v);
     return v.remaining;
 }
 
@@ -37,7 +37,7 @@ static void warn_take(const struct weir__meter *m, struct weir__state *s,
 {
     const int64_t before = warn_remaining(m, s, a);
 
-    m->algo->take(m, s, a, v);
+    m->unwarned_take(m, s, a, v);
     v->warned = weir__warn_crossed(m, before, v);
 }
 
@@ -46,7 +46,7 @@ static void warn_peek(const struct weir__meter *m, const struct weir__state *s,
 {
     const int64_t before = warn_remaining(m, s, a);
 
-    m->algo->peek(m, s, a, v);
+    m->unwarned_peek(m, s, a, v);
     v->warned = weir__warn_crossed(m, before, v);
 }
 
@@ -54,6 +54,8 @@ void weir__warn_prepare(struct weir__meter *m)
 {
     /* Rounded down: at least the share that was named is used. Counts are below 2^40. */
     m->warn = m->limit * (1000 - m->term.warn_milli) / 1000;
+    m->unwarned_take = m->take;
+    m->unwarned_peek = m->peek;
     m->take = warn_take;
     m->peek = warn_peek;
 }
