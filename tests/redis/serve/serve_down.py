@@ -188,15 +188,20 @@ ITS_REPLIES = [
 def no_verb_makes_a_worker_wait():
     """One worker, and a Redis that stands still while every command that needs it is under way."""
     flags = ("--limit", "far=fixed-window 10/10h", "--limit", "paced=pacer 1/10s", "--limit",
-             "near=fixed-window 1M/10h store=memory:")
+             "calls=concurrency 2 lease=1h", "--limit", "near=fixed-window 1M/10h store=memory:")
     with Redis() as redis, on(redis.url(timeout=PATIENT), *flags, threads=1) as daemon, \
             daemon.resp() as a, daemon.resp() as b, daemon.http() as h, daemon.resp() as leaver:
         a.ask("WEIR.TAKE", "far", "other")
+        ticket = a.ask("WEIR.ENTER", "calls", "k")[6]
+        leaver.ask("WEIR.ENTER", "calls", "left", "CONN")
         for i in range(50):
             leaver.ask("WEIR.TAKE", "paced", "left", "PATIENCE", "1h", "AS", f"r{i}")
         redis.pause()
         began = time.monotonic()
         for words in EVERY_VERB:
+            a.send(*words)
+        for words in (("WEIR.ENTER", "calls", "k"), ("WEIR.ENTER", "calls", "k"),
+                      ("WEIR.EXIT", ticket), ("WEIR.PEEK", "calls", "k", 0)):
             a.send(*words)
         h.send("POST", "/v1/refund", '{"limit":"far","key":"other"}')
         h.send("POST", "/v1/reset", '{"limit":"far","key":"other"}')
@@ -218,6 +223,8 @@ def no_verb_makes_a_worker_wait():
         expect("each command saw those before it",
                [g[:3] if isinstance(g, list) else g for g in got], ITS_REPLIES)
         check("what was cancelled can be reserved again", got[9][5] > got[11][5] > 0, got)
+        expect("calls enter and exit", (a.read()[0], a.read()[0], a.read(), a.read()[:3]),
+               (1, 0, "OK", [1, 2, 1]))
         expect("so did the requests",
                [(r.status, r.body) for r in (h.read(), h.read())],
                [(200, b'{"returned":1}\n'), (204, b"")])
@@ -226,6 +233,8 @@ def no_verb_makes_a_worker_wait():
         expect("and an array", [one["remaining"] for one in json.loads(h.read().body)], [9] * 9)
         check("what a client left behind was given back",
               until(lambda: b.ask("WEIR.PEEK", "paced", "left", "PATIENCE", "1h")[5] <= 10000, 5))
+        check("and so was its permit",
+              until(lambda: b.ask("WEIR.PEEK", "calls", "left", 0)[2] == 2, 5))
         told = store_of(b)
         expect("no decision fell back", (told["crowded"], told["fell_back"]), ("0", "0"))
 
