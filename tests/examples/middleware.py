@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The middleware of examples/middleware, against `weir serve`: `serve_middleware.py PATH_TO_WEIR`.
+"""The middleware of examples/middleware, against `weir serve`: `middleware.py PATH_TO_WEIR`.
 
 Each runs in its own language, in front of an application that says "hello". A driver below reads
 the addresses of clients, one a line, and prints the status and the fields that each one gets.
@@ -13,9 +13,12 @@ import subprocess
 import sys
 import threading
 
-from daemon import PATIENCE_S, Daemon, check, encode, expect, play
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "integration"))
+from daemon import (  # noqa: E402  pylint: disable=wrong-import-position
+    PATIENCE_S, Daemon, check, encode, expect, play)
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+SOURCE = os.path.join(HERE, "..", "..")
 FOLDER = os.path.join(SOURCE, "examples", "middleware")
 GUIDE = os.path.join(SOURCE, "docs", "guide", "middleware.md")
 
