@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "engine/policy/overrides.h"
 #include "engine/ticket.h"
 #include "engine/wait_list.h"
@@ -110,12 +111,16 @@ static int gather_parts(struct weir__decision *decision, struct command_parts *p
 
 /* ---- Encode ---------------------------------------------------------------------------------- */
 
-/* The name of a ticket has the node's name in it, and is used once. */
+/* The name of a ticket has the node's name in it, and is used once. It cannot be guessed, because
+ * any node may release the ticket by its name (weir__undo_release). */
 static void name_ticket(struct weir__decision *decision)
 {
-    (void)snprintf(decision->ticket, sizeof decision->ticket, "%s:%llx",
-                   weir__monitor_node(decision->redis->monitor),
-                   (unsigned long long)atomic_fetch_add(&decision->redis->tickets, 1));
+    const uint64_t count = atomic_fetch_add(&decision->redis->tickets, 1);
+    const uint64_t bits =
+        weir__hash(&count, sizeof count, weir__engine_secret(decision->redis->remote.engine));
+
+    (void)snprintf(decision->ticket, sizeof decision->ticket, "%s:%016llx",
+                   weir__monitor_node(decision->redis->monitor), (unsigned long long)bits);
 }
 
 static struct weir__plan_request decision_plan_request(struct weir__decision *decision,

@@ -184,6 +184,7 @@ static void undo_begin(struct weir__undo *u, struct weir__redis *r, struct weir_
     u->at = at;
     u->deadline_ns = weir__redis_deadline(r);
     u->rq = (struct weir_request){0};
+    u->name = (struct weir__slice){NULL, 0};
     u->resets = u->withdraws = false;
     u->receipt = NULL;
     u->exits = NULL;
@@ -192,12 +193,28 @@ static void undo_begin(struct weir__undo *u, struct weir__redis *r, struct weir_
 
 /* ---- Undo of one key ------------------------------------------------------------------------- */
 
+/* The terms of a kind, as bits in the script's order. */
+static unsigned terms_that(const struct weir__revision *by,
+                           bool (*is)(const struct weir__meter *meter))
+{
+    unsigned bits = 0;
+
+    for (int i = 0; i < by->n; i++)
+        if (is(&by->term[by->chain[i]].meter))
+            bits |= 1u << i;
+    return bits;
+}
+
+static bool has_permits(const struct weir__meter *m)
+{
+    return m->term.algorithm == WEIR_CONCURRENCY;
+}
+
 static int undo_add_key(struct weir__undo *u)
 {
     /* No ticket has the name "-": a refund releases no permits; the owner of a ticket does. */
-    const struct undo_kind kind = {WEIR__PLAN_REFUND, 0,
-                                   u->resets ? (struct weir__slice){NULL, 0} : weir__slice_of("-"),
-                                   u->resets};
+    const struct undo_kind kind = {
+        WEIR__PLAN_REFUND, 0, u->resets || u->name.at ? u->name : weir__slice_of("-"), u->resets};
     const struct weir_request *rq = &u->rq;
     struct weir__plan_part part = {.scope = weir__redis_scope(weir__redis_policy(rq->policy)),
                                    .key = {rq->key, rq->key_len},
@@ -210,7 +227,11 @@ static int undo_add_key(struct weir__undo *u)
     weir__own_begin(&own);
     weir__rcu_enter();
     part.plan = weir__redis_plan_for(u->redis, rq, &by, &own);
-    if (part.plan)
+    if (u->name.at)
+        part.only = terms_that(by, has_permits);
+    if (u->name.at && part.only == 0)
+        error = 0; /* the limit has no permits any more */
+    else if (part.plan)
         error = undo_add(u, &kind, &part, 0);
     weir__own_end(&own);
     weir__rcu_exit();
@@ -306,7 +327,8 @@ static void undo_learned(struct weir__command *c)
 }
 
 static void undo_begin_key(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
-                           const struct weir_request *rq, bool resets, struct weir__now at)
+                           const struct weir_request *rq, bool resets, struct weir__slice name,
+                           struct weir__now at)
 {
     undo_begin(u, weir__redis_of(w->remote), pipeline, at);
     if (!weir__request_fits(rq) || !weir__now_fits(at.now_ns)) {
@@ -316,6 +338,7 @@ static void undo_begin_key(struct weir *w, struct weir__pipeline *pipeline, stru
     }
     u->rq = *rq;
     u->resets = resets;
+    u->name = name;
     if (resets)
         atomic_fetch_add(&rq->policy->record->resets, 1); /* this voids earlier reservations */
     undo_proceed_key(u);
@@ -324,13 +347,19 @@ static void undo_begin_key(struct weir *w, struct weir__pipeline *pipeline, stru
 void weir__undo_refund(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
                        const struct weir_request *rq, struct weir__now at)
 {
-    undo_begin_key(w, pipeline, u, rq, false, at);
+    undo_begin_key(w, pipeline, u, rq, false, (struct weir__slice){NULL, 0}, at);
 }
 
 void weir__undo_reset(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
                       const struct weir_request *rq, struct weir__now at)
 {
-    undo_begin_key(w, pipeline, u, rq, true, at);
+    undo_begin_key(w, pipeline, u, rq, true, (struct weir__slice){NULL, 0}, at);
+}
+
+void weir__undo_release(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
+                        const struct weir_request *rq, struct weir__slice name, struct weir__now at)
+{
+    undo_begin_key(w, pipeline, u, rq, false, name, at);
 }
 
 /* ---- Undo by receipt ------------------------------------------------------------------------- */
@@ -344,23 +373,6 @@ static bool is_same_part(const struct weir__redis_receipt_part *m, const struct 
         if (by->term[by->chain[i]].scope != m->scope[i])
             return false;
     return true;
-}
-
-/* The terms of a kind, as bits in the script's order. */
-static unsigned terms_that(const struct weir__revision *by,
-                           bool (*is)(const struct weir__meter *meter))
-{
-    unsigned bits = 0;
-
-    for (int i = 0; i < by->n; i++)
-        if (is(&by->term[by->chain[i]].meter))
-            bits |= 1u << i;
-    return bits;
-}
-
-static bool has_permits(const struct weir__meter *m)
-{
-    return m->term.algorithm == WEIR_CONCURRENCY;
 }
 
 /* A window has no cancel; but a reservation that made no promise can return what it took. */

@@ -33,6 +33,7 @@ struct weir__undo {
     int64_t deadline_ns;
     struct weir_request rq; /* of a refund or reset */
     bool resets;
+    struct weir__slice name;             /* of the ticket that is released; else {NULL, 0} */
     struct weir__redis_receipt *receipt; /* of a cancel or exit; else NULL */
     bool withdraws;
     struct weir_ticket *exits; /* of an exit; else NULL */
@@ -45,6 +46,11 @@ void weir__undo_refund(struct weir *w, struct weir__pipeline *pipeline, struct w
                        const struct weir_request *rq, struct weir__now at);
 void weir__undo_reset(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
                       const struct weir_request *rq, struct weir__now at);
+/* Releases the permits of a ticket that any node has issued, by its name in the Redis; `back` is 0
+ * if there is no such ticket (any more). The name must last until it is done. */
+void weir__undo_release(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
+                        const struct weir_request *rq, struct weir__slice name,
+                        struct weir__now at);
 /* The reservation is used up, whatever the result; it need not last. With `withdraw`, terms that
  * know no cancel are refunded (weir__reservation_withdraw), and the next waiter is woken. */
 void weir__undo_cancel(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,

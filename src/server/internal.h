@@ -27,6 +27,7 @@
 #define REMOTE_KEY_BYTES (4 << 20) /* most bytes of their keys */
 /* this many requests go out in one write; the rest goes before the loop sleeps */
 #define REMOTE_TOGETHER 16
+#define TICKET_NAME     40   /* bytes of a ticket's name in a remote store, with its NUL */
 #define INBOX_MAX       1024 /* connections handed to a worker that it has not opened yet */
 #define SERVE_ADDRESS   128
 
@@ -280,7 +281,8 @@ struct remote_question {
     struct remote_request *request; /* while it is under way */
     int error;                      /* or 0 and the verdict */
     struct weir_verdict verdict;
-    bool full; /* of an entry or a peek at one: see weir__receipt */
+    char ticket[TICKET_NAME]; /* of an entry: its name in the store */
+    bool full;                /* of an entry or a peek at one: see weir__receipt */
     struct weir__wait_options queue;
 };
 
@@ -333,10 +335,11 @@ void tickets_run(struct worker *w);
 void tickets_leave(struct conn *c);
 /* Before the loop sleeps. */
 void tickets_set_timer(struct worker *w);
-/* An entry that waited is decided: its ticket is open, or dropped. `entered` is what was entered.
- * Returns the error to reply with; op->ticket is NULL if there is none. */
+/* An entry that waited is decided: its ticket is open, or dropped. `entered` is what was
+ * entered, and `name` its name in a remote store (or NULL). Returns the error to reply with;
+ * op->ticket is NULL if there is none. */
 int ticket_settle(struct worker *w, struct limit_op *op, int error, struct weir_ticket *entered,
-                  const struct weir_verdict *v);
+                  const char *name, const struct weir_verdict *v);
 /* No more replies can be delayed: enters now or not at all. */
 void ticket_enter_full(struct conn *c, struct limit_op *op);
 /* An entry whose client has left before it was decided. */
@@ -350,6 +353,9 @@ void remote_leave(struct worker *w, const struct limit *limit, const struct weir
  * no client waits for it. */
 void remote_exit(struct worker *w, struct conn *c, const struct limit_op *op,
                  const struct weir_ticket *entered, enum weir_outcome how);
+/* Exits a ticket of any daemon, whose name in the remote store is the operation's: WEIR_EGONE if
+ * there is none (any more). */
+void remote_release(struct conn *c, const struct limit_op *op);
 /* Whether the store ends an entry to this term by itself. */
 bool ticket_term_expires(const struct weir_term *t);
 

@@ -56,6 +56,47 @@ def leases_and_connections_end():
         check("the lease of the limit", until(lambda: left(a, "s") == 1))
 
 
+def a_ticket_is_good_on_every_node():
+    with a_fleet("--limit", "c=concurrency 3 lease=1h + 100/s") as (redis, (one, two), (a, b)):
+        t, u, v = ticket(a, "c"), ticket(a, "c"), ticket(a, "c", 0, key="x y")
+        expect("another daemon exits it", b.ask("WEIR.EXIT", t), "OK")
+        expect("which frees one permit", [left(a, "c"), left(b, "c")], [2, 2])
+        check("once", stale(b.ask("WEIR.EXIT", t)))
+        expect("and its own does nothing then", [a.ask("WEIR.EXIT", t), left(b, "c")], ["OK", 2])
+        check("and is over", stale(a.ask("WEIR.EXIT", t)))
+        w = ticket(a, "c", 2)
+        expect("permits of a cost", [b.ask("WEIR.EXIT", w), left(b, "c")], ["OK", 2])
+        expect("and over HTTP",
+               [h.ask("POST", f"/v1/exit?ticket={u}").status for h in (two.http(), two.http())],
+               [204, 404])
+        expect("all are free", left(b, "c"), 3)
+        check("one that holds nothing is known to its daemon only", stale(b.ask("WEIR.EXIT", v)))
+        t = ticket(a, "c")
+        head, tail = t.split("-")
+        words = bytes.fromhex(tail).decode().split(" ", 3)
+        expect("what it carries", (words[0], words[2], words[3]), ("1", "c", "k"))
+        for change in (["1", words[1][:-1] + "~", "c", "k"], ["1", words[1], "c", "j"],
+                       ["1", words[1], "none", "k"], ["0", words[1], "c", "k"],
+                       ["-1", words[1], "c", "k"], ["999999999999", words[1], "c", "k"],
+                       ["1", "", "c", "k"], ["1", words[1]], ["1"]):
+            forged = head[:1] + "0" * 34 + "-" + " ".join(change).encode().hex()
+            check(f"forged: {change}", stale(b.ask("WEIR.EXIT", forged)))
+        for forged in (head + "-", head + "-0", head + "-zz", head + "x" + tail, "t-" + tail,
+                       head + "-" + tail + "0" * 4000):
+            check(f"forged: {forged:.60}", stale(b.ask("WEIR.EXIT", forged)))
+        expect("nothing was freed", left(b, "c"), 2)
+        long = ticket(a, "c", key="k" * 300)
+        expect("a long key is not carried", len(long), 35)
+        check("so its ticket is of one daemon", stale(b.ask("WEIR.EXIT", long)))
+        expect("which exits it", a.ask("WEIR.EXIT", long), "OK")
+        one.signal(15)
+        one.wait()
+        one.ended_by_test = True
+        expect("after its daemon has gone", left(b, "c"), 2)
+        expect("another exits it", [b.ask("WEIR.EXIT", t), left(b, "c")], ["OK", 3])
+        check("the Redis keeps nothing", until(lambda: not redis.keys("*{c:k}:0n*")))
+
+
 def asks_again(c):
     """Waits until the first waiter has polled: it is in the list then, and not only on its way."""
     def asked():
@@ -148,8 +189,9 @@ def clients_and_daemons_are_killed():
         check("the Redis has no key of them", until(lambda: not redis.keys("*{c:k}*")))
 
 
-SCENES = [permits_are_shared, leases_and_connections_end, a_permit_is_waited_for, guards_of_a_node,
-          a_redis_goes_down, clients_and_daemons_are_killed]
+SCENES = [permits_are_shared, a_ticket_is_good_on_every_node, leases_and_connections_end,
+          a_permit_is_waited_for, guards_of_a_node, a_redis_goes_down,
+          clients_and_daemons_are_killed]
 
 if __name__ == "__main__":
     sys.exit(play("serve_tickets_redis", SCENES))

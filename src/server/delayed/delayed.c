@@ -191,7 +191,9 @@ static void delayed_reply_decided(struct delayed_reply *reply)
     const int error = reply->waiter.error;
 
     if (delayed_enters(reply)) {
-        delayed_write(reply, ticket_settle(reply->worker, &reply->op, error, &reply->entered, v),
+        delayed_write(reply,
+                      ticket_settle(reply->worker, &reply->op, error, &reply->entered,
+                                    reply->question.ticket, v),
                       v);
         return;
     }

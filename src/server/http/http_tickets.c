@@ -27,7 +27,7 @@ static char *put_ticket(char *at, const struct limit_op *op, const struct weir_v
     (void)v;
     if (!op->ticket)
         return http_put_text(at, ",\"ticket\":null,\"ttl_ms\":0");
-    ticket_print(op->ticket, text);
+    (void)ticket_print(op, text);
     at = http_put_text(at, ",\"ticket\":\"");
     at = http_put(at, text, strlen(text));
     at = http_put_text(at, "\",\"ttl_ms\":");
@@ -47,7 +47,7 @@ static void http_reply_enter(struct conn *c, const struct limit_op *op, int erro
         http_fail_error(c, op->shape, error);
     } else {
         if (op->ticket) {
-            ticket_print(op->ticket, text);
+            (void)ticket_print(op, text);
             (void)snprintf(field, sizeof field, "X-Weir-Ticket: %s\r\n", text);
         }
         http_reply_verdict_and(c, op, entry_status(op, v), v, put_ticket, field);

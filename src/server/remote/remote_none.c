@@ -64,6 +64,11 @@ void remote_exit(struct worker *w, struct conn *c, const struct limit_op *op,
         op->reply(c, op, WEIR_ESTORE, NULL);
 }
 
+void remote_release(struct conn *c, const struct limit_op *op)
+{
+    op->reply(c, op, WEIR_ESTORE, NULL);
+}
+
 void remote_leave(struct worker *w, const struct limit *limit, const struct weir_ticket *entered)
 {
     (void)w;

@@ -111,6 +111,8 @@ static void remote_undone(struct weir__undo *undo)
     struct remote_request *request = undo->arg;
 
     request->op.back = undo->back;
+    if (request->verb == REMOTE_RELEASE && !undo->error && undo->back == 0)
+        undo->error = WEIR_EGONE;
     remote_request_advance(request, undo->error);
 }
 
@@ -155,6 +157,9 @@ static void remote_request_begin_verb(struct remote_request *request)
     case REMOTE_EXIT:
         weir__undo_exit(engine, pipeline->pipeline, &request->undo, request->entered, request->how,
                         at);
+        return;
+    case REMOTE_RELEASE:
+        weir__undo_release(engine, pipeline->pipeline, &request->undo, &rq, request->op.name, at);
         return;
     case REMOTE_CANCEL:
     case REMOTE_WITHDRAW:
@@ -287,13 +292,18 @@ static void remote_request_replied(struct remote_request *request)
     remote_request_free(request);
 }
 
+static bool remote_verb_returns(enum remote_verb verb)
+{
+    return verb == REMOTE_CANCEL || verb == REMOTE_EXIT || verb == REMOTE_RELEASE;
+}
+
 /* The connection has closed. What is given back must still reach the store. */
 static void remote_request_left(struct awaited_reply *place)
 {
     struct remote_request *request =
         (struct remote_request *)(void *)((char *)place - offsetof(struct remote_request, place));
 
-    if (!request->queued || request->verb == REMOTE_CANCEL || request->verb == REMOTE_EXIT)
+    if (!request->queued || remote_verb_returns(request->verb))
         return;
     remote_queue_remove(request);
     remote_request_free(request);
@@ -511,6 +521,16 @@ void remote_leave(struct worker *w, const struct limit *limit, const struct weir
         remote_exit(w, NULL, &op, entered, WEIR_IGNORE);
 }
 
+void remote_release(struct conn *c, const struct limit_op *op)
+{
+    struct remote_request *a = remote_request_make(c->worker, REMOTE_RELEASE, op);
+
+    if (a)
+        remote_run_request(c, a);
+    else
+        op->reply(c, op, WEIR_ENOMEM, NULL);
+}
+
 /* ---- Questions of waiters -------------------------------------------------------------------- */
 
 static void remote_question_answered(struct remote_request *request)
@@ -519,6 +539,7 @@ static void remote_question_answered(struct remote_request *request)
 
     q->error = request->error;
     q->verdict = request->decision.verdict;
+    memcpy(q->ticket, request->decision.ticket, sizeof q->ticket);
     q->full = request->receipt.full;
     q->queue = request->receipt.wait;
     if (q->under_way)

@@ -69,6 +69,7 @@ enum remote_verb {
     REMOTE_CANCEL,  /* of `taken` */
     REMOTE_ENTER,   /* recorded in receipt.ticket */
     REMOTE_EXIT,    /* of `entered` */
+    REMOTE_RELEASE, /* of the ticket that the operation's name is */
     REMOTE_WITHDRAW /* the same for a client that has left; see weir__undo_cancel */
 };
 

@@ -15,8 +15,7 @@ static char *write_ticket(char *at, const struct limit_op *op, bool resp3)
 
     if (!op->ticket)
         return resp_null(at, resp3);
-    ticket_print(op->ticket, text);
-    return resp_text(at, text);
+    return resp_bulk(at, text, ticket_print(op, text));
 }
 
 static void reply_verbose(struct conn *c, const struct limit_op *op, const struct weir_verdict *v)

@@ -2,6 +2,8 @@
  * becomes an open ticket. See tickets.h. */
 #include "server/tickets/ticket_table.h"
 
+#include <stdio.h>
+
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
 bool ticket_term_expires(const struct weir_term *t)
@@ -50,11 +52,13 @@ static int ticket_issue(struct worker *w, struct ticket *t, const struct weir_ti
 }
 
 int ticket_settle(struct worker *w, struct limit_op *op, int error, struct weir_ticket *entered,
-                  const struct weir_verdict *v)
+                  const char *name, const struct weir_verdict *v)
 {
     if (!error && v->allowed) {
         if (v->reason == WEIR_FALLBACK)
             entered->n = 0; /* the entry was not counted */
+        if (name && entered->n > 0)
+            (void)snprintf(op->ticket->name, sizeof op->ticket->name, "%s", name);
         error = ticket_issue(w, op->ticket, entered);
         if (!error) {
             counter_add(&w->counters.tickets_entered, 1);
@@ -87,7 +91,7 @@ static void ticket_enter_now(struct conn *c, struct limit_op *op, bool full)
     error = weir_enter(store_of(op->limit)->engine, &rq, &entered, &v);
     if (!error && full && !v.allowed && v.reason == WEIR_LIMITED)
         error = WEIR_EFULL;
-    error = ticket_settle(c->worker, op, error, &entered, &v);
+    error = ticket_settle(c->worker, op, error, &entered, NULL, &v);
     batch_tally(c->worker, op, error, &v);
     op->reply(c, op, error, error ? NULL : &v);
 }

@@ -54,6 +54,28 @@ bool ticket_outcome(struct weir__slice word, enum weir_outcome *how)
 
 /* ---- By the client --------------------------------------------------------------------------- */
 
+/* Another daemon has issued the ticket, or this one before it was restarted: the Redis knows
+ * whether it is open. */
+static void ticket_exit_elsewhere(struct conn *c, struct weir__slice id, const struct limit_op *op)
+{
+    struct limit_op one = *op;
+    struct ticket_parts p;
+    const char *why;
+    int status;
+
+    if (ticket_read_parts(id, &p) && access_key_is_permitted(conn_access(c), p.key))
+        one.limit = limit_find(c, p.limit, LIMIT_BY_NAME, &status, &why);
+    if (!one.limit || !one.limit->policy || !store_of(one.limit)->remote) {
+        one.limit = NULL;
+        op->reply(c, &one, WEIR_EGONE, NULL);
+        return;
+    }
+    one.key = p.key;
+    one.cost = p.cost;
+    one.name = p.name;
+    remote_release(c, &one);
+}
+
 void ticket_exit(struct conn *c, struct weir__slice id, const struct weir__ending *e,
                  uint32_t shape, op_reply *reply)
 {
@@ -66,7 +88,7 @@ void ticket_exit(struct conn *c, struct weir__slice id, const struct weir__endin
     batch_flush(c);
     t = ticket_claim(c->worker->server, id);
     if (!t) {
-        reply(c, &op, WEIR_EGONE, NULL);
+        ticket_exit_elsewhere(c, id, &op);
         return;
     }
     op.limit = t->limit;

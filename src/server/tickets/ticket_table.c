@@ -119,10 +119,34 @@ int64_t ticket_ttl_ns(const struct ticket *t)
     return t->ttl_ns;
 }
 
-void ticket_print(const struct ticket *t, char text[TICKET_TEXT])
+/* ---- Ids ------------------------------------------------------------------------------------- */
+
+/* What another daemon needs, as hex digits: cost, name in the Redis, limit, key. */
+static size_t ticket_print_parts(const struct limit_op *op, char *text)
 {
+    char parts[24 + TICKET_NAME + WEIR_NAME_MAX + TICKET_KEY];
+    const int head = snprintf(parts, sizeof parts, "%lld %s %s ", (long long)op->cost,
+                              op->ticket->name, op->limit->name);
+    size_t len = (size_t)head;
+
+    memcpy(parts + len, op->key.at, op->key.len);
+    len += op->key.len;
+    for (size_t i = 0; i < len; i++)
+        (void)snprintf(text + 2 * i, 3, "%02x", (unsigned char)parts[i]);
+    return 2 * len;
+}
+
+size_t ticket_print(const struct limit_op *op, char text[TICKET_TEXT])
+{
+    const struct ticket *t = op->ticket;
+    const bool named = !((const struct limit_entry *)t->limit)->anonymous;
+
     (void)snprintf(text, TICKET_TEXT, "t%02x%016llx%016llx", (unsigned)t->owner,
                    (unsigned long long)t->id[0], (unsigned long long)t->id[1]);
+    if (!t->name[0] || !named || op->key.len > TICKET_KEY)
+        return ID_LEN;
+    text[ID_LEN] = '-';
+    return ID_LEN + 1 + ticket_print_parts(op, text + ID_LEN + 1);
 }
 
 /* Reads `digits` hex digits. False: they are none. */
@@ -143,11 +167,49 @@ static bool ticket_read(struct weir__slice text, int workers, int *owner, uint64
 {
     uint64_t worker;
 
-    if (text.len != ID_LEN || text.at[0] != 't' || !read_hex(text.at + 1, 2, &worker) ||
-        !read_hex(text.at + 3, 16, &id[0]) || !read_hex(text.at + 19, 16, &id[1]))
+    if (text.len < ID_LEN || (text.len > ID_LEN && text.at[ID_LEN] != '-') || text.at[0] != 't' ||
+        !read_hex(text.at + 1, 2, &worker) || !read_hex(text.at + 3, 16, &id[0]) ||
+        !read_hex(text.at + 19, 16, &id[1]))
         return false;
     *owner = (int)worker;
     return *owner < workers;
+}
+
+/* The bytes of the parts; 0: there are none. */
+static size_t ticket_decode_parts(struct weir__slice id, char *parts, size_t cap)
+{
+    const size_t digits = id.len > ID_LEN + 1 ? id.len - ID_LEN - 1 : 0;
+    uint64_t byte;
+
+    if (digits == 0 || digits % 2 != 0 || digits / 2 > cap || id.at[0] != 't' ||
+        id.at[ID_LEN] != '-')
+        return 0;
+    for (size_t i = 0; i < digits / 2; i++) {
+        if (!read_hex(id.at + ID_LEN + 1 + 2 * i, 2, &byte))
+            return 0;
+        parts[i] = (char)byte;
+    }
+    return digits / 2;
+}
+
+bool ticket_read_parts(struct weir__slice id, struct ticket_parts *p)
+{
+    struct weir__slice rest = {p->bytes, ticket_decode_parts(id, p->bytes, sizeof p->bytes)}, cost;
+
+    cost = weir__slice_cut(&rest, ' ');
+    if (weir__parse_int(cost, &p->cost) != WEIR__NUMBER_OK || p->cost < 1 ||
+        p->cost > WEIR_LOG_COUNT_MAX || rest.len == 0)
+        return false;
+    rest = (struct weir__slice){rest.at + 1, rest.len - 1};
+    p->name = weir__slice_cut(&rest, ' ');
+    if (rest.len == 0 || p->name.len == 0 || p->name.len >= TICKET_NAME)
+        return false;
+    rest = (struct weir__slice){rest.at + 1, rest.len - 1};
+    p->limit = weir__slice_cut(&rest, ' ');
+    if (rest.len == 0)
+        return false;
+    p->key = (struct weir__slice){rest.at + 1, rest.len - 1};
+    return true;
 }
 
 /* ---- In the table ---------------------------------------------------------------------------- */

@@ -20,9 +20,20 @@ struct ticket {
     bool by_client;   /* ... because its client said so */
     int64_t ttl_ns;   /* until it lapses */
     int64_t store_ns; /* by the daemon's clock: until when a remote store keeps it by itself */
-    int room;         /* terms */
-    char entered[];   /* a struct weir_ticket, as far as its terms go */
+    char name[TICKET_NAME]; /* in a remote store; or "" */
+    int room;               /* terms */
+    char entered[];         /* a struct weir_ticket, as far as its terms go */
 };
+
+/* What an id of a limit in a Redis carries, for daemons that did not issue it. */
+struct ticket_parts {
+    int64_t cost;
+    struct weir__slice name, limit, key; /* in `bytes` */
+    char bytes[TICKET_TEXT / 2];
+};
+
+/* False: the id carries nothing. The name is not checked: only the Redis knows it. */
+bool ticket_read_parts(struct weir__slice id, struct ticket_parts *p);
 
 /* Makes a ticket that is in no table, with room admitted; NULL: no room, or no memory. */
 struct ticket *ticket_make(struct conn *c, const struct limit *l, int64_t ttl_ns, bool tied);

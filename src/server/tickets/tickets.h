@@ -27,8 +27,12 @@
 /* The most that a client may ask for, of a limit without a lease of its own. */
 #define TICKET_LEASE_MOST_NS (INT64_C(86400) * WEIR__NS_PER_S)
 
-#define TICKET_TEXT 40 /* bytes of an id, with its NUL */
-void ticket_print(const struct ticket *t, char text[TICKET_TEXT]);
+/* Bytes of an id, with its NUL: that of a named limit in a Redis carries what another daemon needs
+ * to exit it, unless its key is longer than TICKET_KEY. */
+#define TICKET_KEY  256
+#define TICKET_TEXT (40 + 2 * (24 + 40 + WEIR_NAME_MAX + TICKET_KEY))
+/* Of an entry that was granted; its length. */
+size_t ticket_print(const struct limit_op *op, char text[TICKET_TEXT]);
 /* How long it lasts from the grant on. */
 int64_t ticket_ttl_ns(const struct ticket *t);
 
