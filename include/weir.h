@@ -109,7 +109,8 @@ extern "C" {
     X(WEIR_EINTR, -12, "a signal ended the wait")                     \
     X(WEIR_EGONE, -13, "the policy was forgotten")                    \
     X(WEIR_EDOWN, -14, "the store does not answer")                   \
-    X(WEIR_EGUARD, -15, "the limit has a guard: use weir_enter")
+    X(WEIR_EGUARD, -15, "the limit has a guard: use weir_enter")      \
+    X(WEIR_ESETTLED, -16, "no such reservation: settled, lapsed, or never made")
 
 enum weir_error {
 #define X(name, code, text) name = code,
@@ -608,6 +609,45 @@ WEIR_API int weir_reserve_at(struct weir *w, const struct weir_request *rq, size
 WEIR_API int weir_cancel(struct weir *w, struct weir_reservation *r, int64_t *back);
 WEIR_API int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t now_ns,
                             int64_t *back);
+
+/* ---- Accounts: estimates that are settled later ---------------------------------------------- */
+
+/* For a cost that is known only afterwards, where "check now, charge later" would let too many in
+ * at once: reserve an estimate, and commit what it did cost. The reservation is in the store, so
+ * any process that shares it can settle it; and it is settled once. One that is not settled within
+ * its time to live lapses, and then counts as its estimate (KEEP) or as nothing (FREE). */
+enum weir_lapse { WEIR_LAPSE_KEEP, WEIR_LAPSE_FREE };
+
+#define WEIR_ACCOUNT_MOST      100 /* open reservations of one key; 25 with 15 terms */
+#define WEIR_ACCOUNT_TERMS_MAX 15  /* terms of a limit whose keys have reservations  */
+#define WEIR_ACCOUNT_TTL_MAX   (INT64_C(24) * 3600 * 1000000000)
+
+/* Does weir_take, and if that is granted, keeps what it took as a reservation: *id is its number,
+ * for the same policy and key; 0 if it was refused, or granted uncounted (the key is on the allow
+ * list). Refused with WEIR_FULL: as many of the key are open as may be, or the store has no room
+ * for more accounts. ttl_ns: 1 to WEIR_ACCOUNT_TTL_MAX. WEIR_EGUARD: the limit has a guard. No
+ * fallback= stands in for a store that does not answer. */
+WEIR_API int weir_account_reserve(struct weir *w, const struct weir_request *rq, int64_t ttl_ns,
+                                  enum weir_lapse lapse, uint64_t *id, struct weir_verdict *v);
+WEIR_API int weir_account_reserve_at(struct weir *w, const struct weir_request *rq, int64_t ttl_ns,
+                                     enum weir_lapse lapse, int64_t now_ns, uint64_t *id,
+                                     struct weir_verdict *v);
+
+/* Settles a reservation with what it did cost, rq->cost: what was reserved beyond that is given
+ * back as weir_refund does, what is missing is charged as weir_charge does, so the key may owe more
+ * than its burst. *v says how the key stands after it. WEIR_ESETTLED: there is no such reservation
+ * of this policy and key (any more), and nothing has changed. */
+WEIR_API int weir_account_commit(struct weir *w, const struct weir_request *rq, uint64_t id,
+                                 struct weir_verdict *v);
+WEIR_API int weir_account_commit_at(struct weir *w, const struct weir_request *rq, uint64_t id,
+                                    int64_t now_ns, struct weir_verdict *v);
+
+/* Settles it with nothing: the estimate is given back. rq->cost is ignored. *back, unless NULL,
+ * receives the amount. */
+WEIR_API int weir_account_cancel(struct weir *w, const struct weir_request *rq, uint64_t id,
+                                 int64_t *back);
+WEIR_API int weir_account_cancel_at(struct weir *w, const struct weir_request *rq, uint64_t id,
+                                    int64_t now_ns, int64_t *back);
 
 /* Blocks until the request is granted and may act, at most until deadline_ns on the engine's clock
  * (WEIR_FOREVER: without a limit). A request that cannot pass by then is refused at once.

@@ -225,6 +225,13 @@ struct weir__algo {
     /* Returns how many events were given back. */
     int64_t (*refund)(const struct weir__meter *m, struct weir__state *s, int64_t n,
                       int64_t now_ns);
+    /* Gives back up to n of the events that were counted when fresh_ns became made_ns, as long as
+     * they count, and no others: of an estimate that is settled. NULL: see `drains`. */
+    int64_t (*settle)(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                      int64_t made_ns, int64_t now_ns);
+    /* What it owes drains with time, and nothing tells one event from another (settle.c). If
+     * neither, an estimate that is settled gives nothing back. */
+    bool drains;
     /* NULL: cancel returns 0. The caller has checked that the act time is not past. */
     int64_t (*cancel)(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                       int64_t act_ns, int64_t now_ns);
@@ -407,6 +414,25 @@ int64_t weir__meter_refund(const struct weir__meter *m, struct weir__state *s, i
                            int64_t now_ns);
 int64_t weir__meter_cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                            int64_t act_ns, int64_t now_ns);
+/* ---- Estimates that are settled later (settle.c) --------------------------------------------- */
+
+/* What is remembered of a state: its due time, or (rem 0) its fresh_ns. */
+struct weir__stamp {
+    int64_t ns, rem;
+};
+
+/* Whether what the term owes drains: then weir__meter_owed says what a state with that stamp owes
+ * at now_ns if nothing was charged since, in whole events, rounded down. */
+bool weir__meter_drains(const struct weir__meter *m);
+struct weir__stamp weir__meter_stamp(const struct weir__meter *m, struct weir__state *s,
+                                     int64_t now_ns);
+int64_t weir__meter_owed(const struct weir__meter *m, struct weir__stamp stamp, int64_t now_ns);
+/* Gives back up to n events of an estimate that is settled; returns how many. `since`: for a term
+ * that drains, the least that the key has owed since the estimate was taken; else the stamp's ns
+ * right after it was taken. */
+int64_t weir__meter_settle(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                           int64_t since, int64_t now_ns);
+
 /* ---- States of one limit, joined (join.c) ---------------------------------------------------- */
 
 /* Makes `into` refuse whatever either would refuse, at any later time and after every sequence of

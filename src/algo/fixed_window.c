@@ -120,6 +120,13 @@ static int64_t fixed_window_refund(const struct weir__meter *m, struct weir__sta
     return back;
 }
 
+/* Of a window that is over nothing counts. */
+static int64_t fixed_window_settle(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                                   int64_t made_ns, int64_t now_ns)
+{
+    return s->fresh_ns == made_ns ? fixed_window_refund(m, s, n, now_ns) : 0;
+}
+
 /* Usage in a window that is open at the change stays, no longer than the new limit would keep an
  * event of that time. */
 static void fixed_window_change(const struct weir__meter *from, const struct weir__meter *to,
@@ -189,6 +196,7 @@ const struct weir__algo weir__fixed_window = {
     .take = fixed_window_take,
     .peek = fixed_window_peek,
     .refund = fixed_window_refund,
+    .settle = fixed_window_settle,
     .change = fixed_window_change,
     .join = fixed_window_join,
     .share = fixed_window_share,

@@ -138,6 +138,7 @@ const struct weir__algo weir__leaky_bucket = {
     .peek = weir__due_peek,
     .charge = weir__due_charge,
     .refund = weir__due_refund,
+    .drains = true,
     .cancel = leaky_bucket_cancel,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,

@@ -48,6 +48,13 @@ static void min_interval_take(const struct weir__meter *m, struct weir__state *s
     weir__due_take(m, s, a, v, min_interval_judge, min_interval_remaining);
 }
 
+/* The one event that counts is the estimate, if its time is. */
+static int64_t min_interval_settle(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                                   int64_t made_ns, int64_t now_ns)
+{
+    return s->fresh_ns == made_ns ? weir__due_refund(m, s, n, now_ns) : 0;
+}
+
 const struct weir__algo weir__min_interval = {
     .family = WEIR__FAMILY_DUE,
     .division = WEIR__DIVIDE_INTERVAL,
@@ -58,6 +65,7 @@ const struct weir__algo weir__min_interval = {
     .peek = weir__due_peek,
     .charge = weir__due_charge,
     .refund = weir__due_refund,
+    .settle = min_interval_settle,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,
     .join = weir__due_join,

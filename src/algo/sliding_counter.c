@@ -195,6 +195,22 @@ static int64_t sliding_counter_refund(const struct weir__meter *m, struct weir__
     return from_cur + from_prev;
 }
 
+/* From the window in which they were counted: this one, or the one before. */
+static int64_t sliding_counter_settle(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                                      int64_t made_ns, int64_t now_ns)
+{
+    struct sliding_counter_view w = sliding_counter_load(m, s, now_ns);
+    const int64_t window = (made_ns - 1) / m->slot_ns - 1;
+    int64_t *from = window == w.window ? &w.cur : window == w.window - 1 ? &w.prev : NULL;
+    const int64_t back = from ? weir__min(n, *from) : 0;
+
+    if (back > 0) {
+        *from -= back;
+        sliding_counter_store(m, s, w);
+    }
+    return back;
+}
+
 /* With the same windows nothing moves. With others, the usage at the change counts as if it had
  * happened then: it is neither forgotten nor doubled, and its true times are not known. */
 static void sliding_counter_change(const struct weir__meter *from, const struct weir__meter *to,
@@ -262,6 +278,7 @@ const struct weir__algo weir__sliding_counter = {
     .take = sliding_counter_take,
     .peek = sliding_counter_peek,
     .refund = sliding_counter_refund,
+    .settle = sliding_counter_settle,
     .change = sliding_counter_change,
     .join = sliding_counter_join,
     .share = sliding_counter_share,

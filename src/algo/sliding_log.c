@@ -227,6 +227,34 @@ static int64_t sliding_log_refund(const struct weir__meter *m, struct weir__stat
     return back;
 }
 
+/* Takes out entries of that time; those after them move up. */
+static int64_t sliding_log_settle(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                                  int64_t made_ns, int64_t now_ns)
+{
+    const struct sliding_log_view w = sliding_log_load(m, s, now_ns);
+    const int64_t at_ns = made_ns - sliding_log_lives_ns(m);
+    const bool copied = sliding_log_is_copied(s, now_ns);
+    int64_t from = w.kept, back = 0;
+
+    if (copied && m->term.min_interval_ns > 0)
+        return 0;
+    while (from > w.kept - w.live && sliding_log_time(m, s, w.first + from - 1) > at_ns)
+        from--;
+    while (back < n && from - back > w.kept - w.live &&
+           sliding_log_time(m, s, w.first + from - back - 1) == at_ns)
+        back++;
+    if (back == 0)
+        return 0;
+    for (int64_t i = from; i < w.kept; i++)
+        *sliding_log_entry(m, s, w.first + i - back) = sliding_log_time(m, s, w.first + i);
+    if (w.kept == back)
+        weir__state_reset(s);
+    else
+        sliding_log_write(m, s, w.first, w.kept - back,
+                          sliding_log_time(m, s, w.first + w.kept - back - 1), copied);
+    return back;
+}
+
 static void sliding_log_change(const struct weir__meter *from, const struct weir__meter *to,
                                struct weir__state *s)
 {
@@ -299,6 +327,7 @@ const struct weir__algo weir__sliding_log = {
     .peek = sliding_log_peek,
     .again = sliding_log_again,
     .refund = sliding_log_refund,
+    .settle = sliding_log_settle,
     .change = sliding_log_change,
     .join = sliding_log_join,
     .share = sliding_log_share,

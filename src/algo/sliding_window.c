@@ -251,6 +251,28 @@ static int64_t sliding_window_refund(const struct weir__meter *m, struct weir__s
     return weir__min(n, w.sum);
 }
 
+/* From the slot in which they were counted, while it is in the window. */
+static int64_t sliding_window_settle(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                                     int64_t made_ns, int64_t now_ns)
+{
+    const struct sliding_window_view w = sliding_window_load(m, s, now_ns);
+    const int64_t slot = made_ns / m->slot_ns - m->term.slots;
+    const int64_t oldest = weir__max(0, w.slot - m->term.slots + 1);
+    int64_t newest = w.newest, back;
+
+    if (w.sum == 0 || slot < oldest || slot > w.newest)
+        return 0;
+    back = weir__min(n, sliding_window_get(m, s, slot));
+    sliding_window_put(m, s, slot, sliding_window_get(m, s, slot) - back);
+    while (newest >= oldest && sliding_window_get(m, s, newest) == 0)
+        newest--;
+    if (newest < oldest)
+        weir__state_reset(s);
+    else
+        sliding_window_write(m, s, newest, weir__max(0, weir__state_part(s) - back));
+    return back;
+}
+
 /* Each slot's events move to the new slot that holds the old one's last nanosecond (or the change
  * itself, if the old slot had not ended): there they leave no earlier than they would have. */
 static void sliding_window_change(const struct weir__meter *from, const struct weir__meter *to,
@@ -361,6 +383,7 @@ const struct weir__algo weir__sliding_window = {
     .peek = sliding_window_peek,
     .again = sliding_window_again,
     .refund = sliding_window_refund,
+    .settle = sliding_window_settle,
     .change = sliding_window_change,
     .join = sliding_window_join,
     .share = sliding_window_share,

@@ -116,6 +116,7 @@ const struct weir__algo weir__token_bucket = {
     .peek = weir__due_peek,
     .charge = weir__due_charge,
     .refund = weir__due_refund,
+    .drains = true,
     .cancel = weir__due_cancel,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,

@@ -76,6 +76,8 @@ struct weir__term_view {
     int64_t reset_after_ns;
 };
 
+struct weir__account_step;
+
 /* What a decision records, for a caller that will give back what it took, or that waits. */
 struct weir__receipt {
     struct weir_reservation
@@ -86,6 +88,7 @@ struct weir__receipt {
     bool full;
     struct weir__wait_options wait;
     struct weir__term_view *view; /* or NULL; after a peek at one request: its terms, by index */
+    struct weir__account_step *account; /* or NULL; what one request does with its key's account */
 };
 
 /* weir_take_many at a time that was read before. */
@@ -103,6 +106,13 @@ struct weir__ending {
 /* weir_exit with all that is known of the call. */
 int weir__exit(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
                struct weir__now at);
+/* weir_account_reserve at a time that was read before; and weir_account_commit, or with cost 0
+ * weir_account_cancel: *back, unless NULL, receives what was given back. */
+int weir__account_reserve(struct weir *w, const struct weir_request *rq, int64_t ttl_ns,
+                          enum weir_lapse lapse, struct weir__now now, uint64_t *id,
+                          struct weir_verdict *v);
+int weir__account_settle(struct weir *w, const struct weir_request *rq, uint64_t id,
+                         struct weir__now now, int64_t *back, struct weir_verdict *v);
 
 /* Views of all terms of the request's limit, by their index. Not of a remote store: WEIR_EINVAL. */
 int weir__peek_terms(struct weir *w, const struct weir_request *rq, struct weir__now now,

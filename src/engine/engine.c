@@ -135,6 +135,7 @@ static int engine_open_store(struct weir *w, const struct weir_options *o, struc
         error = weir__diag(why, WEIR_ENOMEM, "out of memory");
     if (!error && remote)
         error = weir__remote_open(&w->remote, w, o, why);
+    atomic_store(&w->detours, remote || (!error && w->store->file)); /* others may reserve in it */
     if (error) {
         weir__store_close(w->store);
         free(w->of_record);

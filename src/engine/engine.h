@@ -77,12 +77,16 @@ struct weir {
     pthread_mutex_t scratch_lock; /* guards the memory in which transaction.c tries large states */
     void *scratch;
     size_t scratch_bytes;
+    /* Whether decisions go another way first: to a remote store, or to reservations that may have
+     * lapsed (account/account_lapse.c). */
+    _Atomic bool detours;
     _Alignas(WEIR__ENGINE_LINE) _Atomic uint64_t refused_full;
     _Atomic uint64_t allowed_full;
     _Atomic uint64_t overflow_decisions, overflow_refusals;
     _Alignas(WEIR__ENGINE_LINE) _Atomic uint64_t entering; /* waiters that want to enter    */
     _Atomic uint64_t taking;                               /* other waiters                 */
     _Atomic uint64_t forgotten;                            /* policies that were closed     */
+    _Atomic uint64_t account_ids; /* the last number from which an id was made (account_calls.c) */
 };
 
 /* The functions below return this, beside 0 and errors, if the limit was changed in the meantime.

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "engine/account/account.h"
 #include "engine/key_access.h"
 #include "engine/policy/overrides.h"
 #include "engine/remote.h"
@@ -311,16 +312,12 @@ static inline int take_decide_once(struct weir *w, const struct weir_request *rq
     return peek_lone(w, &to, owner, &attempt, v);
 }
 
-static inline int take_decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
-                              struct weir__now now, struct weir__receipt *receipt,
-                              struct weir_verdict *v)
+static inline int take_decide_here(struct weir *w, const struct weir_request *rq,
+                                   enum weir__verb verb, struct weir__now now,
+                                   struct weir__receipt *receipt, struct weir_verdict *v)
 {
     int error;
 
-    if (!weir__request_fits(rq) || !weir__now_fits(now.now_ns))
-        return WEIR_EINVAL;
-    if (__builtin_expect(w->remote != NULL, 0))
-        return w->remote->ops->decide(w->remote, rq, 1, verb, now, receipt, v);
     do {
         weir__rcu_enter();
         error = take_decide_once(w, rq, verb, now, receipt, v);
@@ -329,6 +326,35 @@ static inline int take_decide(struct weir *w, const struct weir_request *rq, enu
             error = weir__policy_refresh(rq->policy) ?: WEIR__STALE;
     } while (error == WEIR__STALE);
     return error ? weir__fallback_error(w, rq->policy, error, v) : 0;
+}
+
+/* To the remote store; or first to what has lapsed. */
+__attribute__((noinline)) static int take_detour(struct weir *w, const struct weir_request *rq,
+                                                 enum weir__verb verb, struct weir__now now,
+                                                 struct weir__receipt *receipt,
+                                                 struct weir_verdict *v)
+{
+    bool open;
+    int error;
+
+    if (w->remote)
+        return w->remote->ops->decide(w->remote, rq, 1, verb, now, receipt, v);
+    open = weir__account_lapse(w, rq, 1, now);
+    error = take_decide_here(w, rq, verb, now, receipt, v);
+    if (open && !error)
+        weir__account_extend(w, rq, 1, now, v);
+    return error;
+}
+
+static inline int take_decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
+                              struct weir__now now, struct weir__receipt *receipt,
+                              struct weir_verdict *v)
+{
+    if (!weir__request_fits(rq) || !weir__now_fits(now.now_ns))
+        return WEIR_EINVAL;
+    if (__builtin_expect(atomic_load_explicit(&w->detours, memory_order_relaxed), 0))
+        return take_detour(w, rq, verb, now, receipt, v);
+    return take_decide_here(w, rq, verb, now, receipt, v);
 }
 
 int weir__decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
@@ -429,6 +455,8 @@ static int take_chunk(struct weir *w, const struct weir_request *rq, size_t n, s
 int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, struct weir__now now,
                     struct weir_verdict *v)
 {
+    bool lapsing = false;
+
     if (!weir__now_fits(now.now_ns))
         return WEIR_EINVAL;
     for (size_t i = 0; i < n; i++)
@@ -438,6 +466,8 @@ int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, str
             return WEIR_EGUARD;
     if (w->remote)
         return w->remote->ops->take_many(w->remote, rq, n, now, v);
+    if (atomic_load_explicit(&w->detours, memory_order_relaxed))
+        lapsing = weir__account_lapse(w, rq, n, now);
     for (size_t i = 0; i < n; i += BATCH) {
         const size_t some = n - i < BATCH ? n - i : BATCH;
         const int error = take_chunk(w, rq + i, some, now, v + i);
@@ -447,6 +477,8 @@ int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, str
             return error;
         }
     }
+    for (size_t i = 0; lapsing && i < n; i++)
+        weir__account_extend(w, &rq[i], 1, now, &v[i]);
     return 0;
 }
 
@@ -613,6 +645,8 @@ static int undo_refund(struct weir *w, const struct weir_request *rq, struct wei
 
     if (!weir__request_fits(rq) || !weir__now_fits(at.now_ns))
         return WEIR_EINVAL;
+    if (!w->remote && atomic_load_explicit(&w->detours, memory_order_relaxed))
+        (void)weir__account_lapse(w, rq, 1, at);
     error = w->remote
                 ? w->remote->ops->refund(w->remote, rq, at, back)
                 : undo_request(w, rq, (struct undo){UNDO_REFUND, rq->cost, 0, at.now_ns, 0}, back);
@@ -637,6 +671,8 @@ static int undo_reset(struct weir *w, const struct weir_request *rq, struct weir
     if (!weir__request_fits(rq) || !weir__now_fits(at.now_ns))
         return WEIR_EINVAL;
     atomic_fetch_add(&rq->policy->record->resets, 1); /* this voids earlier reservations */
+    if (!w->remote)
+        weir__account_reset(w, rq, at);
     error = w->remote ? w->remote->ops->reset(w->remote, rq, at)
                       : undo_request(w, rq, (struct undo){UNDO_RESET, 0, 0, at.now_ns, 0}, NULL);
     if (!error)

@@ -1,5 +1,6 @@
 /* weir_take_all and weir_reserve: several requests decided as one, and again if a limit changed in
  * the meantime. */
+#include "engine/account/account.h"
 #include "engine/engine.h"
 #include "engine/remote.h"
 
@@ -38,6 +39,7 @@ static int take_all_fall_back(struct weir *w, const struct weir_request *rq, siz
 int weir__decide_all(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
                      struct weir__now at, struct weir__receipt *receipt, struct weir_verdict *v)
 {
+    bool lapsing = false;
     int error;
 
     if (n < 1 || n > WEIR_TERMS_MAX || !weir__now_fits(at.now_ns))
@@ -47,6 +49,8 @@ int weir__decide_all(struct weir *w, const struct weir_request *rq, size_t n, en
             return WEIR_EINVAL;
     if (w->remote)
         return w->remote->ops->decide(w->remote, rq, n, verb, at, receipt, v);
+    if (atomic_load_explicit(&w->detours, memory_order_relaxed))
+        lapsing = weir__account_lapse(w, rq, n, at);
     do {
         weir__rcu_enter();
         error = weir__transaction_decide(w, rq, n, NULL, verb, at, receipt, v);
@@ -54,6 +58,8 @@ int weir__decide_all(struct weir *w, const struct weir_request *rq, size_t n, en
         if (error == WEIR__STALE)
             error = take_all_refresh(rq, n);
     } while (error == WEIR__STALE);
+    if (lapsing && !error)
+        weir__account_extend(w, rq, n, at, v);
     return error ? take_all_fall_back(w, rq, n, error, receipt, v) : 0;
 }
 
@@ -64,6 +70,8 @@ int weir__decide_by(struct weir *w, const struct weir_request *rq, const struct 
 
     if (!weir__now_fits(at.now_ns) || !weir__request_fits(rq) || w->remote)
         return WEIR_EINVAL;
+    if (atomic_load_explicit(&w->detours, memory_order_relaxed))
+        (void)weir__account_lapse(w, rq, 1, at);
     do {
         weir__rcu_enter();
         error = weir__transaction_decide(w, rq, 1, numbers, verb, at, NULL, v);

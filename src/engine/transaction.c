@@ -161,6 +161,10 @@ static int lock_in_order(struct weir__transaction *tx)
 
 static bool still_there(const struct weir__transaction *tx)
 {
+    const struct weir__account_step *a = tx->account;
+
+    if (a && !weir__table_is_current(a->table, a->fingerprint, &a->access))
+        return false;
     for (int i = 0; i < tx->n; i++)
         if (!weir__table_is_current(tx->item[i].term->table, tx->item[i].fingerprint,
                                     &tx->item[i].access))
@@ -185,6 +189,19 @@ static bool still_in_force(const struct weir__transaction *tx)
     return true;
 }
 
+/* Adds the locks of the buckets in which the key may be. */
+static void add_locks_of(struct weir__transaction *tx, struct weir__table *t, uint64_t fingerprint,
+                         struct weir__access *access)
+{
+    struct weir__lock *saving = weir__table_saving(t);
+    const int buckets = weir__table_candidates(t, fingerprint, access);
+
+    for (int b = 0; b < buckets; b++)
+        add_lock(tx, weir__bucket_lock(access->bucket[b]));
+    if (saving && tx->owner->journal)
+        add_lock(tx, saving);
+}
+
 /* Locks every bucket that may hold one of the keys, and starts again if a table has grown in the
  * meantime. */
 static int transaction_lock_all(struct weir__transaction *tx)
@@ -193,17 +210,10 @@ static int transaction_lock_all(struct weir__transaction *tx)
         int error;
 
         tx->locks = 0;
-        for (int i = 0; i < tx->n; i++) {
-            struct weir__transaction_item *it = &tx->item[i];
-            struct weir__lock *saving = weir__table_saving(it->term->table);
-            const int buckets =
-                weir__table_candidates(it->term->table, it->fingerprint, &it->access);
-
-            for (int b = 0; b < buckets; b++)
-                add_lock(tx, weir__bucket_lock(it->access.bucket[b]));
-            if (saving && tx->owner->journal)
-                add_lock(tx, saving);
-        }
+        for (int i = 0; i < tx->n; i++)
+            add_locks_of(tx, tx->item[i].term->table, tx->item[i].fingerprint, &tx->item[i].access);
+        if (tx->account)
+            add_locks_of(tx, tx->account->table, tx->account->fingerprint, &tx->account->access);
         error = lock_in_order(tx);
         if (error)
             return error;
@@ -581,14 +591,19 @@ static void transaction_charge(struct weir__transaction *tx, struct weir_verdict
 static int transaction_decide(struct weir__transaction *tx, enum weir__verb verb,
                               struct weir_verdict *v)
 {
-    int error = find_newcomers(tx);
+    int error = tx->account ? weir__account_begin(tx, v) : 0;
 
+    if (error)
+        return error > 0 ? 0 : error;
+    error = find_newcomers(tx);
     if (!error)
         error = find_states(tx);
     if (!error)
         error = find_trials(tx);
     if (error)
         return error;
+    if (tx->account)
+        weir__account_settle_states(tx);
     if (verb == WEIR__CHARGE) {
         transaction_charge(tx, v);
         return 0;
@@ -639,6 +654,8 @@ static int transaction_run(struct weir__transaction *tx, struct weir_verdict *v,
         return error;
     }
     error = transaction_decide(tx, tx->verb, v);
+    if (tx->account)
+        weir__account_end(tx, error ? NULL : v);
     if (!error && receipt && !tx->to_grow)
         weir__transaction_note(tx, v, receipt);
     weir__journal_commit(tx->owner);
@@ -649,29 +666,12 @@ static int transaction_run(struct weir__transaction *tx, struct weir_verdict *v,
         weir__table_grow_now(tx->to_grow, &rescue, tx->verb == WEIR__PEEK ? 0 : tx->now.now_ns);
         return WEIR__STALE;
     }
+    if (tx->account && tx->account->made)
+        weir__table_grow(tx->account->table, &rescue, tx->now.now_ns);
     for (int i = 0; i < tx->n; i++)
         if (tx->item[i].made)
             weir__table_grow(tx->item[i].term->table, &rescue, tx->now.now_ns);
     return error;
-}
-
-/* The verdict for a key on a list, which no term judges: denied or allowed. */
-static void transaction_listed_verdict(const struct weir__transaction *tx,
-                                       const struct weir_request *rq, struct weir__receipt *receipt,
-                                       struct weir_verdict *v)
-{
-    const struct weir_policy *p = rq[tx->listed < 0 ? 0 : tx->listed].policy;
-    const struct weir__revision *rev = atomic_load_explicit(&p->revision, memory_order_acquire);
-    const int64_t limit = rev->term[0].meter.limit;
-
-    *v = (struct weir_verdict){.allowed = tx->listed < 0,
-                               .reason = tx->listed < 0 ? WEIR_OK : WEIR_LISTED,
-                               .which = -1,
-                               .limit = limit,
-                               .remaining = tx->listed < 0 ? limit : 0,
-                               .retry_after_ns = tx->listed < 0 ? 0 : -1};
-    if (receipt)
-        weir__transaction_note(tx, v, receipt);
 }
 
 static int transaction_begin(struct weir__transaction *tx, struct weir *w, enum weir__verb verb,
@@ -681,6 +681,7 @@ static int transaction_begin(struct weir__transaction *tx, struct weir *w, enum 
     tx->owner = weir__store_owner(w->store);
     tx->now = at;
     tx->verb = verb;
+    tx->account = NULL;
     tx->signals = weir__load_shown(&w->load);
     tx->n = tx->locks = 0;
     tx->listed = -1;
@@ -730,9 +731,15 @@ int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size
     if (error)
         return error;
     if (tx.listed >= 0 || tx.n == 0) {
-        transaction_listed_verdict(&tx, rq, receipt, v);
+        weir__transaction_listed(&tx, rq, receipt, v);
         v->which = all ? tx.listed : -1;
         return 0;
+    }
+    if (receipt && receipt->account) {
+        if (tx.n > WEIR_ACCOUNT_TERMS_MAX)
+            return WEIR_EINVAL;
+        tx.account = receipt->account;
+        weir__account_gather(&tx, rq);
     }
     error = transaction_run(&tx, v, receipt);
     if (error)

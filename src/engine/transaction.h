@@ -3,6 +3,7 @@
 #ifndef WEIR_ENGINE_TRANSACTION_H
 #define WEIR_ENGINE_TRANSACTION_H
 
+#include "engine/account/account.h"
 #include "engine/engine.h"
 #include "engine/store/overflow.h"
 
@@ -32,6 +33,7 @@ struct weir__transaction {
     struct weir__owner *owner;
     struct weir__now now;
     enum weir__verb verb;
+    struct weir__account_step *account; /* what it does with the account of its key; or NULL */
     struct weir_signals signals;
     int n;
     int listed;                     /* the request whose key is denied, or -1 */
@@ -58,5 +60,8 @@ struct weir__transaction {
  * (transaction_receipt.c). */
 void weir__transaction_note(const struct weir__transaction *tx, const struct weir_verdict *v,
                             struct weir__receipt *receipt);
+/* The verdict, and the receipt, for a key on a list, which no term judges: denied or allowed. */
+void weir__transaction_listed(const struct weir__transaction *tx, const struct weir_request *rq,
+                              struct weir__receipt *receipt, struct weir_verdict *v);
 
 #endif

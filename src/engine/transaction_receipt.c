@@ -92,3 +92,20 @@ void weir__transaction_note(const struct weir__transaction *tx, const struct wei
         receipt->wait = tx->wait;
     }
 }
+
+void weir__transaction_listed(const struct weir__transaction *tx, const struct weir_request *rq,
+                              struct weir__receipt *receipt, struct weir_verdict *v)
+{
+    const struct weir_policy *p = rq[tx->listed < 0 ? 0 : tx->listed].policy;
+    const struct weir__revision *rev = atomic_load_explicit(&p->revision, memory_order_acquire);
+    const int64_t limit = rev->term[0].meter.limit;
+
+    *v = (struct weir_verdict){.allowed = tx->listed < 0,
+                               .reason = tx->listed < 0 ? WEIR_OK : WEIR_LISTED,
+                               .which = -1,
+                               .limit = limit,
+                               .remaining = tx->listed < 0 ? limit : 0,
+                               .retry_after_ns = tx->listed < 0 ? 0 : -1};
+    if (receipt)
+        weir__transaction_note(tx, v, receipt);
+}

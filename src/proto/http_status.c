@@ -14,6 +14,7 @@ const char *http_status_text(int status)
         {401, "401 Unauthorized"},
         {403, "403 Forbidden"},
         {404, "404 Not Found"},
+        {409, "409 Conflict"},
         {405, "405 Method Not Allowed"},
         {413, "413 Content Too Large"},
         {414, "414 URI Too Long"},

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/embed.h"
+#include "server/account/account.h"
 #include "server/internal.h"
 
 void op_keep_text(struct limit_op *op, char *text)
@@ -223,8 +224,42 @@ static int batch_run_verb(struct limit_op *op, struct weir_request *rq, struct w
         return error ? error : weir_peek(w, rq, v);
     case OP_RESET: return weir_reset(w, rq);
     case OP_ENTER: break; /* has a way of its own */
+    case OP_RESERVE:
+        return weir_account_reserve(
+            w, rq, op->ttl_ns, op->lapses_free ? WEIR_LAPSE_FREE : WEIR_LAPSE_KEEP, &op->id, v);
+    case OP_COMMIT: return weir_account_commit(w, rq, op->id, v);
+    case OP_CANCEL: return weir_account_cancel(w, rq, op->id, &op->back);
     }
     return WEIR_EINVAL;
+}
+
+bool batch_admits(struct conn *c, const struct limit_op *op)
+{
+    return op->verb != OP_RESERVE || account_admits(c, weir_now(c->worker->server->engine));
+}
+
+void batch_note_account(struct worker *w, struct conn *c, const struct limit_op *op, int64_t ttl_ns,
+                        int error, const struct weir_verdict *v)
+{
+    switch (op->verb) {
+    case OP_RESERVE:
+        batch_tally(w, op, error, v);
+        if (c && !error && op->id)
+            account_enter(c, op->id, weir__add_sat(weir_now(w->server->engine), ttl_ns));
+        return;
+    case OP_COMMIT:
+    case OP_CANCEL:
+        if (!error || error == WEIR_ESETTLED)
+            account_leave(w->server, op->id);
+        return;
+    case OP_TAKE:
+    case OP_PEEK:
+    case OP_CHARGE:
+    case OP_REFUND:
+    case OP_REFUND_AND_PEEK:
+    case OP_ENTER:
+    case OP_RESET: return;
+    }
 }
 
 void batch_run(struct conn *c, const struct limit_op *op)
@@ -235,8 +270,15 @@ void batch_run(struct conn *c, const struct limit_op *op)
     int error;
 
     batch_flush(c);
+    if (!batch_admits(c, op)) {
+        op->reply(c, op, WEIR_EFULL, NULL);
+        return;
+    }
     if (op->limit->policy && store_of(op->limit)->remote) {
-        remote_run(c, op);
+        if (op->verb >= OP_RESERVE)
+            op->reply(c, op, WEIR_ESTORE, NULL); /* no script has them yet */
+        else
+            remote_run(c, op);
         return;
     }
     if (op->verb == OP_REFUND_AND_PEEK && !op->limit->policy)
@@ -246,6 +288,7 @@ void batch_run(struct conn *c, const struct limit_op *op)
                                 : batch_run_untouched(op, &rq, &v);
     if (!error && v.warned > 0 && op->verb == OP_CHARGE)
         warned_note(c->worker, op);
+    batch_note_account(c->worker, c, &one, op->ttl_ns, error, &v);
     one.reply(c, &one, error, error ? NULL : &v);
 }
 

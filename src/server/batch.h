@@ -20,7 +20,10 @@ enum op_verb {
     OP_ENTER, /* by ticket_enter */
     OP_REFUND,
     OP_REFUND_AND_PEEK, /* the verdict describes the key as it is after the refund */
-    OP_RESET
+    OP_RESET,
+    OP_RESERVE, /* op->ttl_ns, op->lapses_free; the reply function gets op->id */
+    OP_COMMIT,  /* of op->id */
+    OP_CANCEL   /* of op->id; the reply function gets op->back */
 };
 
 /* Writes the reply with out_room/out_done (out.h). error: 0 and v is the verdict (of a take, a
@@ -44,19 +47,24 @@ struct limit_op {
     int64_t cost;
     int64_t patience_ns; /* 0, a duration, WEIR_FOREVER or WEIR_WAIT_DEFAULT */
     bool delayed;        /* the reply is delayed until the caller may act (WAIT) */
-    int64_t poll_ns;     /* but no longer than this (POLL); 0: as long as it takes */
+    union {
+        int64_t poll_ns; /* but no longer than this (POLL); 0: as long as it takes */
+        int64_t ttl_ns;  /* of a reservation, before it is made ... */
+        uint64_t id;     /* ... and its number; 0: none was made */
+    };
     op_reply *reply;
     uint32_t shape;            /* the front's own: which dialect, which flags */
     union {                    /* for the reply function: */
         int64_t back;          /* what a refund or a cancel has returned */
         struct ticket *ticket; /* of an entry; NULL: it was refused */
     };
-    /* of a reservation (AS); or the rules of a check (check.h); or {NULL, 0}. Borrowed and copied
-     * like the key */
+    /* of a reservation (AS); or the rules of a check (check.h); or the limit of OP_RESERVE as its
+     * client wrote it; or {NULL, 0}. Borrowed and copied like the key */
     struct weir__slice name;
     /* in place of the limit's (LIMIT), of its shape; or NULL. Borrowed and copied like the key */
     const struct weir_limit *numbers;
-    bool names_lone; /* batch_take_all of one: the reply function gets its limit in any case */
+    bool lapses_free; /* OP_RESERVE: it lapses as nothing */
+    bool names_lone;  /* batch_take_all of one: the reply function gets its limit in any case */
     const struct op_all *all; /* for the reply function of batch_take_all, if there are several */
 };
 

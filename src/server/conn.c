@@ -244,6 +244,7 @@ void conn_close(struct conn *c)
     conn_cancel_push(c);
     awaited_abandon_all(c);
     delayed_abandon(c);
+    account_conn_ends(c);
     conn_unlink(c);
     clients_remove(&c->worker->server->clients, &c->client);
     out_free(c);

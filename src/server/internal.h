@@ -8,6 +8,7 @@
 
 #include "engine/embed.h"
 #include "server/access/access.h"
+#include "server/account/account.h"
 #include "server/clients.h"
 #include "server/conn.h"
 #include "server/due_heap.h"
@@ -97,6 +98,7 @@ struct conn {
     struct reservation *named;
     struct asked_reservation *asked; /* those that a remote store has not answered yet */
     unsigned delayed_n, names;       /* names: of both */
+    struct account_holder *holder;   /* what counts its open reservations; NULL: it had none */
     unsigned delayed_counted;        /* by memory_admit_delayed */
     /* Tickets that it has entered, and how many; under the lock of the worker's tickets. */
     struct ticket *tickets;
@@ -244,6 +246,11 @@ static inline void worker_now_expire(struct worker *w)
 void worker_push_all(struct worker *w);
 
 /* Counts the verdict of several limits: a grant for each, a refusal for the one that refused. */
+/* Whether the connection may have what the operation makes (OP_RESERVE). */
+bool batch_admits(struct conn *c, const struct limit_op *op);
+/* Counts a reservation that was made or settled; c is NULL if its client has gone. */
+void batch_note_account(struct worker *w, struct conn *c, const struct limit_op *op, int64_t ttl_ns,
+                        int error, const struct weir_verdict *v);
 void batch_tally_all(struct worker *w, const struct limit *const *l, size_t n, int error,
                      const struct weir_verdict *v);
 /* Counts a verdict or an error of that limit (batch.c). */
@@ -474,6 +481,7 @@ struct server {
     struct memory memory;
     struct peers *peers;
     struct warned *warned;
+    struct account_book *accounts;
     struct access *access;
     struct clients clients;
     _Atomic bool stopping, stopping_now;

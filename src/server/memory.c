@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "server/access/access_files.h"
+#include "server/account/account.h"
 #include "server/internal.h"
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -30,7 +31,8 @@ static struct part memory_parts(const struct part *all, const struct serve_optio
                          .delayed = memory_part(all->delayed, of),
                          .connections = memory_part(all->connections, of),
                          .handshakes = memory_part(all->handshakes, of),
-                         .tickets = memory_part(all->tickets, of)};
+                         .tickets = memory_part(all->tickets, of),
+                         .reservations = memory_part(all->reservations, of)};
 }
 
 void memory_init(struct memory *m, const struct serve_options *o)
@@ -39,7 +41,8 @@ void memory_init(struct memory *m, const struct serve_options *o)
                            .delayed = o->max_delayed,
                            .connections = o->max_connections,
                            .handshakes = TLS_HANDSHAKES,
-                           .tickets = o->max_tickets};
+                           .tickets = o->max_tickets,
+                           .reservations = ACCOUNTS_MOST};
     m->connection = memory_parts(&m->all, o, o->connection_part ? o->connection_part : 16);
     m->peer = memory_parts(&m->all, o, o->peer_part ? o->peer_part : 4);
     m->local = memory_parts(&m->all, o, o->peer_part ? o->peer_part : 1);
@@ -51,6 +54,13 @@ void memory_init(struct memory *m, const struct serve_options *o)
 static const struct part *memory_peer_part(const struct server *s, const struct peer *peer)
 {
     return peer->tenant ? &s->memory.tenant : peer->local ? &s->memory.local : &s->memory.peer;
+}
+
+uint64_t memory_reservations_part(const struct conn *c, const struct peer *peer)
+{
+    const struct server *s = c->worker->server;
+
+    return (peer ? memory_peer_part(s, peer) : &s->memory.connection)->reservations;
 }
 
 /* ---- Counting -------------------------------------------------------------------------------- */

@@ -338,7 +338,8 @@ static int server_open_stores(struct server *s)
         s->names = names_open(&s->stores, s->log, s->tallies, server_names(&s->options));
     s->peers = peers_open(weir__engine_secret(s->engine));
     s->warned = warned_open(weir__engine_secret(s->engine));
-    if (!s->names || !s->peers || !s->warned) {
+    s->accounts = account_book_open();
+    if (!s->names || !s->peers || !s->warned || !s->accounts) {
         fprintf(stderr, "weir: out of memory\n");
         return 1;
     }
@@ -599,6 +600,7 @@ static void server_close(struct server *s)
     names_close(s->names);
     tallies_close(s->tallies);
     access_close(s);
+    account_book_close(s->accounts);
     peers_close(s->peers);
     warned_close(s->warned);
     stores_close(&s->stores);

@@ -281,12 +281,6 @@ int weir__revision_place(struct weir__store *s, struct weir__revision *rev, stru
     return error;
 }
 
-static bool placement_has_table(const struct weir__store *s, uint64_t size_class)
-{
-    return atomic_load(&s->table[size_class]) ||
-           (s->file && atomic_load(&s->file->header->table[size_class].at) != 0);
-}
-
 /* Whether a term before this one has keys in the same table. */
 static bool is_shared_before(const struct weir__revision *rev, int term)
 {
@@ -311,7 +305,7 @@ static int check_room(struct weir__store *s, const struct weir__revision *rev,
 
         if (is_shared_before(rev, i))
             continue;
-        if (placement_has_table(s, c)) {
+        if (weir__store_has_table(s, c)) {
             error = placement_check_keys(s, rev, c, why);
             continue;
         }

@@ -15,6 +15,7 @@
 #define BYTES_PER_KEY 256
 #define MEMORY_LEAST  (UINT64_C(64) << 20) /* the least default of max_memory */
 #define LIMITS_MOST   256 /* this many limits are sure to get the least number of cells */
+#define ACCOUNTS_PART 8   /* of what is left when the first reservation is made goes to accounts */
 #define CLASS_SMALL   64  /* up to here classes are 8 bytes apart; above, four to each doubling */
 
 /* ---- Options ------------------------------------------------------------------------------- */
@@ -45,6 +46,8 @@ size_t weir__size_of_class(uint32_t c)
 {
     const uint32_t small = (CLASS_SMALL - 16) / 8; /* the last small class */
 
+    if (c == WEIR__ACCOUNTS)
+        return WEIR__ACCOUNT_BYTES;
     c %= WEIR__STATE_SIZES;
     if (c <= small)
         return 16 + 8 * (size_t)c;
@@ -71,7 +74,7 @@ struct weir__table_options weir__class_options(uint32_t size_class, bool shared,
 
     if (!weir__class_is_anonymous(size_class))
         o.limits = max_policies < LIMITS_MOST ? max_policies : LIMITS_MOST;
-    fit = weir__table_keys_in(&o, left / 2);
+    fit = weir__table_keys_in(&o, size_class == WEIR__ACCOUNTS ? left / ACCOUNTS_PART : left / 2);
     o.max_keys = fit > keys ? fit : keys;
     if (o.max_keys == 0)
         o.max_keys = 1; /* the caller checks whether that fits */
@@ -327,6 +330,12 @@ int weir__store_no_room(const struct weir__table_options *o, uint64_t left, stru
         "bytes of max_memory are left",
         (unsigned long long)o->max_keys, (unsigned long long)o->state_bytes,
         (unsigned long long)weir__table_size(o), (unsigned long long)left);
+}
+
+bool weir__store_has_table(const struct weir__store *s, uint64_t size_class)
+{
+    return atomic_load(&s->table[size_class]) ||
+           (s->file && atomic_load(&s->file->header->table[size_class].at) != 0);
 }
 
 int weir__store_table(struct weir__store *s, uint32_t c, uint64_t keys, struct weir__table **table,

@@ -34,6 +34,11 @@
 #define WEIR__FIRST_ANONYMOUS WEIR__STATE_SIZES
 #define WEIR__MAX_MEMORY_MOST (UINT64_C(1) << 46)
 
+/* The accounts of keys (account/account.h) have a table of their own, whose class no limit has: the
+ * largest states of limits are far smaller than its class would be by the rule. */
+#define WEIR__ACCOUNTS      (WEIR__SIZE_CLASSES - 1)
+#define WEIR__ACCOUNT_BYTES 4096
+
 static inline bool weir__class_is_anonymous(uint32_t size_class)
 {
     return size_class >= WEIR__FIRST_ANONYMOUS;
@@ -42,9 +47,9 @@ static inline bool weir__class_is_anonymous(uint32_t size_class)
 struct weir__record {
     _Atomic uint64_t tag; /* identifies the policy; 0: none */
     _Atomic uint32_t generation;
-    _Atomic uint32_t first;  /* the policy's first generation */
-    _Atomic uint32_t resets; /* number of resets of its keys */
-    uint32_t spare;
+    _Atomic uint32_t first;   /* the policy's first generation */
+    _Atomic uint32_t resets;  /* number of resets of its keys */
+    _Atomic uint32_t lapsing; /* 1: its keys may have reservations that lapse as nothing */
     char name[WEIR_NAME_MAX];
     struct weir__version version[WEIR__VERSIONS_KEPT + 1]; /* a ring; see weir__record_version */
 };
@@ -200,6 +205,8 @@ uint64_t weir__store_class_keys(const struct weir__store *s, uint32_t size_class
  * holds the store's lock. */
 int weir__store_table(struct weir__store *s, uint32_t size_class, uint64_t keys,
                       struct weir__table **table, struct weir_diag *why);
+/* Whether it exists, in this process or in the file. */
+bool weir__store_has_table(const struct weir__store *s, uint64_t size_class);
 
 /* This thread's owner in the file; NULL if there is none (weir__file_no_owner says why). */
 struct weir__owner *weir__file_owner(struct weir__file *f);

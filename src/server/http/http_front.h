@@ -13,6 +13,7 @@
  *     http_json.c     the same from JSON bodies
  *     http_take.c     take, peek, refund, reset
  *     http_tickets.c  enter and exit
+ *     http_account.c  reserve, commit, cancel
  *     http_batch.c    many takes in one body
  *     http_auth.c     for proxies that ask whether a request may pass
  *     http_client.c   which client they ask for
@@ -200,7 +201,9 @@ void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
     X(WAIT, "wait")         \
     X(PATIENCE, "patience") \
     X(DENY, "deny")         \
-    X(NUMBERS, "numbers") X(TTL, "ttl") X(TICKET, "ticket") X(OUTCOME, "outcome") X(TOOK, "took")
+    X(NUMBERS, "numbers")   \
+    X(TTL, "ttl")           \
+    X(TICKET, "ticket") X(OUTCOME, "outcome") X(TOOK, "took") X(LAPSE, "lapse") X(ID, "id")
 
 enum http_word {
 #define X(name, text) HTTP_WORD_##name,
@@ -225,12 +228,13 @@ struct http_params {
     };
     union {
         struct weir__slice numbers;
-        int64_t ttl_ns;  /* of an entry, which has no numbers */
+        int64_t ttl_ns;  /* of an entry or a reservation, which have no numbers */
         int64_t took_ns; /* of an exit */
     };
     int64_t cost;
-    int64_t patience_ns; /* from wait or patience */
-    int64_t deny;        /* a status */
+    int64_t patience_ns;          /* from wait or patience */
+    int64_t deny;                 /* a status */
+    struct weir__slice lapse, id; /* of a reservation */
 };
 
 /* Where a parameter is kept that is text as it stands; NULL: it is a number or a time. */
@@ -239,7 +243,7 @@ struct weir__slice *http_params_slice(struct http_params *params, enum http_word
 enum http_word http_word_of(const struct http_params *params, struct weir__slice name);
 /* Records that the parameter is given: false if it was given before. */
 bool http_params_note(struct http_params *params, enum http_word word, struct http_why *why);
-/* Sets a parameter other than limit and key, from text or from a number. */
+/* Sets a parameter that is no text as it stands, from text or from a number. */
 bool http_params_text(struct http_params *params, enum http_word word, struct weir__slice text,
                       struct http_why *why);
 bool http_params_number(struct http_params *params, enum http_word word, int64_t number,
@@ -275,6 +279,23 @@ bool http_json_each(const struct json_t *object, http_member *member, void *arg,
 
 /* Whether the body is a form and no JSON. */
 bool http_has_form(const struct http_request *rq);
+
+/* A route of one operation. */
+struct http_verb {
+    enum op_verb verb;
+    unsigned may; /* the parameters it may have */
+    enum limit_use use;
+    op_reply *reply;
+    void (*many)(const struct http_call *call, const struct json_t *array); /* or NULL */
+    /* Completes the operation from its parameters; NULL: it is complete. False and *why: it
+     * cannot. */
+    bool (*complete)(struct limit_op *op, const struct http_params *params, struct http_why *why);
+};
+
+/* The reply of a take, and of what gives back. */
+op_reply http_reply_take, http_reply_refund;
+/* Reads one operation from query and body (http_take.c), and runs it. */
+void http_run_op(const struct http_call *call, const struct http_verb *verb);
 
 /* Reads the members of an object. What the parameters borrow then belongs to the JSON. */
 bool http_params_json(struct http_params *params, const struct json_t *object,
@@ -330,6 +351,9 @@ void http_peek(const struct http_call *call);
 void http_charge(const struct http_call *call);
 void http_enter(const struct http_call *call);
 void http_exit(const struct http_call *call);
+void http_reserve(const struct http_call *call);
+void http_commit(const struct http_call *call);
+void http_cancel(const struct http_call *call);
 void http_refund(const struct http_call *call);
 void http_reset(const struct http_call *call);
 void http_batch(const struct http_call *call, const struct json_t *array);

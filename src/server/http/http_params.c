@@ -59,6 +59,8 @@ struct weir__slice *http_params_slice(struct http_params *params, enum http_word
     case HTTP_WORD_NUMBERS: return &params->numbers;
     case HTTP_WORD_TICKET: return &params->ticket;
     case HTTP_WORD_OUTCOME: return &params->outcome;
+    case HTTP_WORD_LAPSE: return &params->lapse;
+    case HTTP_WORD_ID: return &params->id;
     default: return NULL;
     }
 }

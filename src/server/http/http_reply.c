@@ -193,8 +193,9 @@ int http_status_of(int error)
     case WEIR_ERANGE:
     case WEIR_ENOZONE:
     case WEIR_EGUARD: return 400;
-    case WEIR_EGONE: return 404; /* the limit was deleted while the request waited */
-    default: return 503;         /* no verdict, through no fault of the client's */
+    case WEIR_EGONE: return 404;    /* the limit was deleted while the request waited */
+    case WEIR_ESETTLED: return 409; /* the reservation is no more, or never was */
+    default: return 503;            /* no verdict, through no fault of the client's */
     }
 }
 

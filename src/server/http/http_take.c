@@ -4,6 +4,7 @@
  * `curl -d` says that every body is a form, also if it is JSON. So a body that begins as JSON does
  * is JSON, whatever its type: no form begins so.
  */
+#include "server/account/account.h"
 #include "server/http/http_front.h"
 
 #include <jansson.h>
@@ -11,15 +12,6 @@
 #define TAKES                                                                                 \
     (HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(PATIENCE) | \
      HTTP_MAY(NUMBERS))
-
-/* A route of one operation. */
-struct http_verb {
-    enum op_verb verb;
-    unsigned may; /* the parameters it may have */
-    enum limit_use use;
-    op_reply *reply;
-    void (*many)(const struct http_call *call, const json_t *array); /* or NULL */
-};
 
 bool http_has_form(const struct http_request *rq)
 {
@@ -31,27 +23,49 @@ bool http_has_form(const struct http_request *rq)
            http_is(type, "application/x-www-form-urlencoded");
 }
 
+/* The limit and the key of the reservation that the id names. */
+static bool http_params_of_id(struct http_params *params, struct account_id *id,
+                              struct http_why *why)
+{
+    if (!(params->given & HTTP_MAY(ID)))
+        return http_because(why, 400,
+                            "'id' is missing: expected one that /v1/reserve has returned");
+    if (!account_id_read(id, params->id))
+        return http_because_of(why, 400, "'id' is ", params->id,
+                               ": expected one that /v1/reserve has returned");
+    params->limit = id->limit;
+    params->key = id->key;
+    params->given |= HTTP_MAY(LIMIT) | HTTP_MAY(KEY);
+    return true;
+}
+
 /* Reads the operation from query and body: false and *why if it cannot. Its key may belong to the
  * JSON. */
-static bool http_take_read_op(const struct http_call *call, struct http_params *params,
+static bool http_take_read_op(const struct http_call *call, const struct http_verb *verb,
+                              struct http_params *params, struct account_id *id,
                               struct weir__slice form, const json_t *json, struct limit_op *op,
                               struct http_why *why)
 {
     if (!http_params_query(params, call->rq->query, why) || !http_params_query(params, form, why) ||
         (json && !http_params_json(params, json, why)) ||
-        !http_params_op(call->conn, params, op, why))
+        (verb->may & HTTP_MAY(ID) && !http_params_of_id(params, id, why)) ||
+        !http_params_op(call->conn, params, op, why) ||
+        (verb->complete && !verb->complete(op, params, why)))
         return false;
+    if (verb->may & HTTP_MAY(ID))
+        op->id = id->number;
     op->shape = call->shape;
     return true;
 }
 
-/* Reads one operation and runs it. Only a POST has a body: what comes with a GET is ignored. */
-static void http_run_op(const struct http_call *call, const struct http_verb *verb)
+/* Only a POST has a body: what comes with a GET is ignored. */
+void http_run_op(const struct http_call *call, const struct http_verb *verb)
 {
     const bool has_body = call->rq->method == HTTP_POST_ && call->rq->body.len > 0;
     const bool is_form = has_body && http_has_form(call->rq);
     const struct weir__slice form = is_form ? call->rq->body : (struct weir__slice){NULL, 0};
     struct http_params params = {.may = verb->may, .use = verb->use};
+    struct account_id id = {.text = NULL};
     struct http_why why;
     struct limit_op op;
     json_t *json = NULL;
@@ -60,7 +74,7 @@ static void http_run_op(const struct http_call *call, const struct http_verb *ve
         http_fail(call, &why);
     } else if (json && json_is_array(json) && verb->many) {
         verb->many(call, json);
-    } else if (!http_take_read_op(call, &params, form, json, &op, &why)) {
+    } else if (!http_take_read_op(call, verb, &params, &id, form, json, &op, &why)) {
         http_fail(call, &why);
     } else {
         op.verb = verb->verb;
@@ -71,12 +85,13 @@ static void http_run_op(const struct http_call *call, const struct http_verb *ve
     }
     if (has_body && !is_form)
         http_json_forget();
+    account_id_free(&id);
 }
 
 /* ---- Take ------------------------------------------------------------------------------------ */
 
-static void http_reply_take(struct conn *c, const struct limit_op *op, int error,
-                            const struct weir_verdict *v)
+void http_reply_take(struct conn *c, const struct limit_op *op, int error,
+                     const struct weir_verdict *v)
 {
     if (error)
         http_fail_error(c, op->shape, error);
@@ -86,7 +101,8 @@ static void http_reply_take(struct conn *c, const struct limit_op *op, int error
 
 void http_take(const struct http_call *call)
 {
-    static const struct http_verb TAKE = {OP_TAKE, TAKES, LIMIT_TAKES, http_reply_take, http_batch};
+    static const struct http_verb TAKE = {OP_TAKE,         TAKES,      LIMIT_TAKES,
+                                          http_reply_take, http_batch, NULL};
 
     http_run_op(call, &TAKE);
 }
@@ -104,8 +120,8 @@ static void http_reply_peek(struct conn *c, const struct limit_op *op, int error
 
 void http_peek(const struct http_call *call)
 {
-    static const struct http_verb PEEK = {OP_PEEK, TAKES & ~HTTP_MAY(WAIT), LIMIT_LOOKS,
-                                          http_reply_peek, NULL};
+    static const struct http_verb PEEK = {
+        OP_PEEK, TAKES & ~HTTP_MAY(WAIT), LIMIT_LOOKS, http_reply_peek, NULL, NULL};
 
     http_run_op(call, &PEEK);
 }
@@ -115,17 +131,18 @@ void http_peek(const struct http_call *call)
 /* Refused only if it was not counted: the key is denied, or the store is full. */
 void http_charge(const struct http_call *call)
 {
-    static const struct http_verb CHARGE = {OP_CHARGE,
-                                            HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST),
-                                            LIMIT_TAKES, http_reply_take, NULL};
+    static const struct http_verb CHARGE = {
+        OP_CHARGE,   HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST),
+        LIMIT_TAKES, http_reply_take,
+        NULL,        NULL};
 
     http_run_op(call, &CHARGE);
 }
 
 /* ---- Refund ---------------------------------------------------------------------------------- */
 
-static void http_reply_refund(struct conn *c, const struct limit_op *op, int error,
-                              const struct weir_verdict *v)
+void http_reply_refund(struct conn *c, const struct limit_op *op, int error,
+                       const struct weir_verdict *v)
 {
     const struct http_call call = {.conn = c, .shape = op->shape};
     char body[64], *at = http_put_text(body, "{\"returned\":");
@@ -142,9 +159,10 @@ static void http_reply_refund(struct conn *c, const struct limit_op *op, int err
 
 void http_refund(const struct http_call *call)
 {
-    static const struct http_verb REFUND = {OP_REFUND,
-                                            HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST),
-                                            LIMIT_LOOKS, http_reply_refund, NULL};
+    static const struct http_verb REFUND = {
+        OP_REFUND,   HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST),
+        LIMIT_LOOKS, http_reply_refund,
+        NULL,        NULL};
 
     http_run_op(call, &REFUND);
 }
@@ -168,8 +186,8 @@ static void http_reply_reset(struct conn *c, const struct limit_op *op, int erro
 
 void http_reset(const struct http_call *call)
 {
-    static const struct http_verb RESET = {OP_RESET, HTTP_MAY(LIMIT) | HTTP_MAY(KEY), LIMIT_LOOKS,
-                                           http_reply_reset, NULL};
+    static const struct http_verb RESET = {
+        OP_RESET, HTTP_MAY(LIMIT) | HTTP_MAY(KEY), LIMIT_LOOKS, http_reply_reset, NULL, NULL};
 
     http_run_op(call, &RESET);
 }

@@ -332,6 +332,9 @@ static enum remote_verb remote_verb_of(const struct limit_op *op)
     case OP_REFUND: return REMOTE_REFUND;
     case OP_REFUND_AND_PEEK: return REMOTE_REFUND_AND_PEEK;
     case OP_ENTER: /* has a way of its own */
+    case OP_RESERVE:
+    case OP_COMMIT:
+    case OP_CANCEL:
     case OP_RESET: break;
     }
     return REMOTE_RESET;

@@ -96,6 +96,8 @@ enum resp_shape {
 };
 /* The reply of CL.THROTTLE and of what is like it; of WEIR.TAKEALL and of what is like it. */
 op_reply resp_reply_cl_throttle, resp_reply_take_all;
+/* The reply of WEIR.TAKE; and what was given back. */
+op_reply resp_reply_take, resp_reply_back;
 /* Reads the limit and the key of most commands; false if it replied with an error. */
 bool resp_read_limit(struct conn *c, struct weir__slice limit, struct weir__slice key,
                      enum limit_use use, struct limit_op *op);
@@ -113,7 +115,7 @@ void resp_reply_verdict(struct conn *c, const struct limit *l, int which,
 resp_handler resp_run_increx, resp_run_gcra;
 resp_handler resp_run_cl_throttle, resp_run_throttle, resp_run_take, resp_run_peek, resp_run_refund,
     resp_run_charge, resp_run_cancel, resp_run_reset_key, resp_run_take_all, resp_run_check;
-resp_handler resp_run_enter, resp_run_exit;
+resp_handler resp_run_enter, resp_run_exit, resp_run_reserve, resp_run_commit;
 resp_handler resp_run_limit, resp_run_override, resp_run_list, resp_run_reload, resp_run_clock;
 resp_handler resp_run_ping, resp_run_echo, resp_run_hello, resp_run_auth, resp_run_select,
     resp_run_reset, resp_run_quit, resp_run_ok, resp_run_role, resp_run_time, resp_run_dbsize,

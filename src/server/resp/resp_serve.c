@@ -57,8 +57,13 @@ const struct resp_row RESP_COMMANDS[] = {
      "Ends a ticket, and tells the guards how the call went"},
     {"weir.refund", 3, 4, RESP_WRITES | RESP_ADMINS, ACCESS_ADMIN, 2, 2, 1, resp_run_refund,
      "limit key [cost]", OURS, "Gives back what was taken"},
+    {"weir.reserve", 6, 9, RESP_WRITES, ACCESS_TAKE, 2, 2, 1, resp_run_reserve,
+     "limit key cost TTL t [LAPSE keep|free] [VERBOSE]", OURS,
+     "Takes an estimate, to be settled later"},
+    {"weir.commit", 3, 4, RESP_WRITES, ACCESS_TAKE, 0, 0, 0, resp_run_commit, "id cost [VERBOSE]",
+     OURS, "Settles a reservation with what it did cost"},
     {"weir.cancel", 2, 2, RESP_WRITES, ACCESS_TAKE, 0, 0, 0, resp_run_cancel, "id", OURS,
-     "Gives back a reservation that has not acted"},
+     "Gives back a reservation that has not acted, or is not settled"},
     {"weir.reset", 3, 3, RESP_WRITES | RESP_ADMINS, ACCESS_ADMIN, 2, 2, 1, resp_run_reset_key,
      "limit key", OURS, "Makes a key fresh"},
     {"weir.limit", 2, 6, RESP_ADMINS, ACCESS_ALL, 0, 0, 0, resp_run_limit,
@@ -334,7 +339,8 @@ void resp_reply_engine_error(struct conn *c, int error)
     case WEIR_EFORMAT:
     case WEIR_EVERSION:
     case WEIR_EIO:
-    case WEIR_EINTR: break;
+    case WEIR_EINTR:
+    case WEIR_ESETTLED: break;
     }
     resp_reply_error(c, "%s", weir_error_text(error));
 }

@@ -107,8 +107,8 @@ void resp_reply_verdict(struct conn *c, const struct limit *l, int which,
     out_done(c, write_pair(at, "overflow", v->overflow));
 }
 
-static void resp_reply_take(struct conn *c, const struct limit_op *op, int error,
-                            const struct weir_verdict *v)
+void resp_reply_take(struct conn *c, const struct limit_op *op, int error,
+                     const struct weir_verdict *v)
 {
     if (error == WEIR_EFULL && op->name.len > 0 && conn_names_are_full(c))
         resp_reply_error(c, "limit reached: %d named reservations and delayed replies",
@@ -136,8 +136,8 @@ void resp_reply_take_all(struct conn *c, const struct limit_op *op, int error,
         out_done(c, resp_int(write_six(out_room(c, 8 * RESP_INT_ROOM), ARRAY_OF_7, v), v->which));
 }
 
-static void resp_reply_back(struct conn *c, const struct limit_op *op, int error,
-                            const struct weir_verdict *v)
+void resp_reply_back(struct conn *c, const struct limit_op *op, int error,
+                     const struct weir_verdict *v)
 {
     (void)v;
     if (error)
@@ -436,17 +436,6 @@ void resp_run_refund(struct conn *c, struct resp_words w)
     op.verb = OP_REFUND;
     op.reply = resp_reply_back;
     batch_run(c, &op);
-}
-
-void resp_run_cancel(struct conn *c, struct resp_words w)
-{
-    batch_flush(c);
-    if (delayed_is_asked(c, w.word[1]))
-        conn_postpone(c); /* what there is to cancel is not known yet */
-    else if (!delayed_cancel(c, w.word[1], resp_reply_back))
-        resp_reply_error(c,
-                         "no such reservation: %s; expected a name given by AS on this connection",
-                         resp_quoted(w.word[1]));
 }
 
 void resp_run_reset_key(struct conn *c, struct resp_words w)

@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""Reservations of the daemon: `serve_accounts.py PATH_TO_WEIR [--redis]`.
+
+Estimates are reserved, and settled once with what they did cost: over RESP and HTTP, on any
+connection, by any daemon that shares the store, though daemons are killed meanwhile.
+"""
+
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("integration", "redis")]
+from daemon import Daemon, check, expect, play  # noqa: E402  pylint: disable=wrong-import-position
+from fleet_kit import Redis  # noqa: E402  pylint: disable=wrong-import-position
+
+LIMITS = ("--limit", "tokens=token-bucket 100/1m", "--limit", "win=fixed-window 10/1h",
+          "--limit", "two=fixed-window 10/1h + token-bucket 100/1h")
+GONE = "no such reservation: it is settled, has lapsed, or was never made"
+
+
+def error(text):
+    return f"ERR {text}"
+
+
+def reserve(r, limit, key, cost, *words):
+    """The verdict's six numbers, and the id or None."""
+    got = r.ask("WEIR.RESERVE", limit, key, cost, *(words or ("TTL", "1m")))
+    check("seven members", isinstance(got, list) and len(got) == 7, got)
+    return got[:6], got[6].decode() if got[6] else None
+
+
+def remaining(r, limit, key):
+    return r.ask("WEIR.PEEK", limit, key, 0)[2]
+
+
+def post(c, path, **members):
+    answer = c.ask("POST", path, json.dumps(members))
+    return answer.status, json.loads(answer.body)
+
+
+# ---- What it is for ----------------------------------------------------------------------------
+
+
+def five_estimates_do_not_all_pass():
+    """58, 80, 175, 175 and 175 tokens, asked for at once, against 100 a minute."""
+    with Daemon(*LIMITS) as daemon:
+        got, lines = [], [daemon.resp() for _ in range(5)]
+        for line, cost in zip(lines, (58, 80, 175, 175, 175)):
+            line.send("WEIR.RESERVE", "tokens", "k", cost, "TTL", "1m")
+        got = [line.read() for line in lines]
+        expect("one passes", sum(one[0] for one in got), 1)
+        settled = [lines[0].ask("WEIR.COMMIT", one[6], 50) for one in got if one[0]]
+        expect("what it did cost counts", settled[0][:3], [1, 100, 50])
+        for line in lines:
+            line.close()
+
+
+# ---- RESP --------------------------------------------------------------------------------------
+
+
+def a_reservation_is_settled_once_on_any_connection():
+    with Daemon(*LIMITS) as daemon, daemon.resp() as a, daemon.resp() as b:
+        verdict, ident = reserve(a, "win", "alice@example.com/1", 4)
+        expect("granted", verdict, [1, 10, 6, 0, 3600000, 0])
+        check("its id says whose it is", ident.startswith("r") and
+              ident.endswith(".win.alice@example.com/1") and len(ident.split(".")[0]) == 17, ident)
+        expect("below the estimate", b.ask("WEIR.COMMIT", ident, 1)[:3], [1, 10, 9])
+        expect("once", str(a.ask("WEIR.COMMIT", ident, 1)), error(GONE))
+        expect("no cancel after it", str(a.ask("WEIR.CANCEL", ident)), error(GONE))
+        _, ident = reserve(a, "win", "alice@example.com/1", 2)
+        expect("above the estimate", b.ask("WEIR.COMMIT", ident, 12)[:3], [1, 10, 0])
+        verdict, ident = reserve(a, "win", "alice@example.com/1", 1)
+        expect("refused, and no id", (verdict[0], ident), (0, None))
+        _, ident = reserve(a, "two", "k", 7)
+        expect("cancelled", b.ask("WEIR.CANCEL", ident), 7)
+        expect("given back", remaining(a, "two", "k"), 10)
+
+
+def ids_carry_any_limit_and_key():
+    with Daemon(*LIMITS) as daemon, daemon.resp() as r:
+        for limit in ("win", "fixed-window 10/1h + 20/s", "10/1h"):
+            for key in (b"", b"a.b.c", b"\x00\xff %41\r\n", "käse".encode(), b"k" * 60000):
+                verdict, ident = reserve(r, limit, key, 3)
+                expect("granted", verdict[:3], [1, 10, 7])
+                check("printable", all(33 <= ord(c) < 127 for c in ident), ident[:80])
+                expect("found again", r.ask("WEIR.COMMIT", ident, 1)[2], 9)
+        _, ident = reserve(r, "win", "k", 3)
+        number, _, _ = ident.partition(".")
+        for wrong in (number + ".win.other", number + ".tokens.k", "r0123456789abcdef.win.k"):
+            expect("of no other key", str(r.ask("WEIR.COMMIT", wrong, 0)), error(GONE))
+        for wrong in ("", "r", number, number + ".win", "x" + ident[1:], "r" + "0" * 16 + ".win.k",
+                      ident[:5], number + ".win.%4", number.upper() + ".win.k"):
+            check("no id", "invalid id" in str(r.ask("WEIR.COMMIT", wrong, 0)), wrong)
+        expect("nothing has changed", remaining(r, "win", "k"), 7)
+
+
+def cancel_takes_both_kinds_of_id():
+    with Daemon(*LIMITS) as daemon, daemon.resp() as r:
+        r.ask("WEIR.TAKE", "tokens", "k", 100)
+        expect("a take that acts later", r.ask("WEIR.TAKE", "tokens", "k", 2, "PATIENCE", "1m",
+                                               "AS", "mine")[0], 1)
+        expect("by its name", r.ask("WEIR.CANCEL", "mine"), 2)
+        _, ident = reserve(r, "win", "k", 2)
+        expect("by its id", r.ask("WEIR.CANCEL", ident), 2)
+        check("neither", "or an id that WEIR.RESERVE has returned" in
+              str(r.ask("WEIR.CANCEL", "mine")), "")
+
+
+def a_lapse_counts_as_asked_for():
+    with Daemon(*LIMITS) as daemon, daemon.resp() as r:
+        for lapse, left in (("keep", 3), ("FREE", 10)):
+            _, ident = reserve(r, "win", lapse, 7, "TTL", "1500", "LAPSE", lapse)
+            r.ask("WEIR.CLOCK", "ADVANCE", "1499ms")
+            expect("before it", remaining(r, "win", lapse), 3)
+            r.ask("WEIR.CLOCK", "ADVANCE", "1ms")
+            expect("from then on", remaining(r, "win", lapse), left)
+            expect("settled", str(r.ask("WEIR.COMMIT", ident, 1)), error(GONE))
+        _, ident = reserve(r, "win", "plain", 7, "TTL", "1s")
+        r.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        expect("keep is the default", remaining(r, "win", "plain"), 3)
+
+
+def verbose_names_the_id():
+    with Daemon(*LIMITS) as daemon, daemon.resp() as r:
+        got = r.ask("WEIR.RESERVE", "win", "k", 4, "TTL", "1m", "VERBOSE")
+        named = dict(zip(got[::2], got[1::2]))
+        expect("a verdict and more", (named[b"allowed"], named[b"remaining"]), (1, 6))
+        check("the id", named[b"id"].endswith(b".win.k"), named)
+        got = r.ask("WEIR.COMMIT", named[b"id"], 5, "VERBOSE")
+        expect("after it", dict(zip(got[::2], got[1::2]))[b"remaining"], 5)
+        got = r.ask("WEIR.RESERVE", "win", "k", 6, "TTL", "1m", "VERBOSE")
+        expect("none", dict(zip(got[::2], got[1::2]))[b"id"], None)
+
+
+def mistakes_are_named():
+    with Daemon(*LIMITS) as daemon, daemon.resp() as r:
+        for words, part in (
+                (("win", "k", 1, "TTL", "0"), "invalid TTL '0'"),
+                (("win", "k", 1, "TTL", "25h"), "invalid TTL '25h'"),
+                (("win", "k", 1, "TTL", "soon"), "invalid TTL 'soon'"),
+                (("win", "k", 1, "LAPSE", "keep"), "TTL is missing"),
+                (("win", "k", 1, "TTL", "1s", "LAPSE", "lose"), "invalid LAPSE 'lose'"),
+                (("win", "k", 1, "TTL", "1s", "WAIT", "1s"), "unexpected word 'WAIT'"),
+                (("win", "k", -1, "TTL", "1s"), "cost"),
+                (("nope", "k", 1, "TTL", "1s"), "nope")):
+            check("named", part in str(r.ask("WEIR.RESERVE", *words)), words)
+        check("a cost", "cost" in str(r.ask("WEIR.COMMIT", "r", "-1")), "")
+        expect("nothing was taken", remaining(r, "win", "k"), 10)
+
+
+# ---- HTTP --------------------------------------------------------------------------------------
+
+
+def http_has_the_same():
+    with Daemon(*LIMITS) as daemon, daemon.http() as c, daemon.resp() as r:
+        status, body = post(c, "/v1/reserve", limit="win", key="k", cost=6, ttl="30s")
+        expect("granted", (status, body["allowed"], body["remaining"]), (200, True, 4))
+        status, refused = post(c, "/v1/reserve", limit="win", key="k", cost=5, ttl=1000,
+                               lapse="free")
+        expect("refused", (status, refused["id"]), (429, None))
+        status, after = post(c, "/v1/commit", id=body["id"], cost=2)
+        expect("settled", (status, after["remaining"]), (200, 8))
+        status, after = post(c, "/v1/commit", id=body["id"], cost=2)
+        expect("once", status, 409)
+        _, body = post(c, "/v1/reserve", limit="win", key="k", cost=3, ttl="30s", lapse="free")
+        expect("given back", post(c, "/v1/cancel", id=body["id"]), (200, {"returned": 3}))
+        expect("once", post(c, "/v1/cancel", id=body["id"])[0], 409)
+        _, body = post(c, "/v1/reserve", limit="win", key="k", cost=3, ttl="30s")
+        expect("RESP knows it too", r.ask("WEIR.COMMIT", body["id"], 1)[2], 7)
+        for path, members, part in (
+                ("reserve", {"limit": "win", "key": "k", "cost": 1}, "'ttl' is missing"),
+                ("reserve", {"limit": "win", "key": "k", "ttl": 5}, "'cost' is missing"),
+                ("reserve", {"limit": "win", "key": "k", "cost": 1, "ttl": 0}, "'ttl'"),
+                ("reserve", {"limit": "win", "key": "k", "cost": 1, "ttl": "1s", "lapse": "x"},
+                 "'lapse'"),
+                ("commit", {"cost": 1}, "'id' is missing"),
+                ("commit", {"id": "nonsense", "cost": 1}, "'id' is"),
+                ("commit", {"id": body["id"]}, "'cost' is missing"),
+                ("cancel", {"id": body["id"], "cost": 1}, "unknown member")):
+            status, told = post(c, "/v1/" + path, **members)
+            check("named", status == 400 and part in told["error"], (path, members, told))
+        expect("a form", c.ask("POST", "/v1/reserve", "limit=win&key=f&cost=2&ttl=1s", {
+            "Content-Type": "application/x-www-form-urlencoded"}).status, 200)
+
+
+# ---- Bounds ------------------------------------------------------------------------------------
+
+
+def open_reservations_are_bounded_by_connection_and_address():
+    """A connection has the 16th part of 65536; lapses and commits make room."""
+    with Daemon("--limit", "big=1000000/s") as daemon, daemon.resp() as r, daemon.resp() as other:
+        last = None
+        for i in range(4096):
+            r.send("WEIR.RESERVE", "big", i, 1, "TTL", "1m")
+            if i % 256 == 255:
+                last = [r.read() for _ in range(256)][-1]
+        expect("as many as it may have", last[0], 1)
+        full = str(r.ask("WEIR.RESERVE", "big", "one", 1, "TTL", "1m"))
+        check("no more", "too many open reservations" in full, full)
+        expect("nothing was taken", remaining(other, "big", "one"), 1000000)
+        expect("others may", other.ask("WEIR.RESERVE", "big", "one", 1, "TTL", "1m")[0], 1)
+        expect("one is settled", other.ask("WEIR.COMMIT", last[6], 1)[0], 1)
+        expect("so there is room", r.ask("WEIR.RESERVE", "big", "one", 1, "TTL", "1m")[0], 1)
+        check("for one", "too many" in str(r.ask("WEIR.RESERVE", "big", "2", 1, "TTL", "1m")), "")
+        r.ask("WEIR.CLOCK", "ADVANCE", "1m")
+        expect("and for all once they lapse", r.ask("WEIR.RESERVE", "big", "2", 1, "TTL", "1m")[0],
+               1)
+
+
+# ---- Daemons that share a store ----------------------------------------------------------------
+
+
+def fleets(scene):
+    """Runs it on a file, and if asked for on a Redis."""
+    folder = tempfile.mkdtemp(prefix="weir-accounts-")
+    try:
+        scene("file:" + os.path.join(folder, "state.weir"))
+    finally:
+        shutil.rmtree(folder)
+    if "--redis" in sys.argv:
+        with Redis() as redis:
+            scene(redis.url)
+
+
+def any_daemon_settles():
+    def scene(store):
+        flags = ("--store", store, "--limit", "win=fixed-window 10/1h")
+        with Daemon(*flags, manual=False) as one, Daemon(*flags, manual=False) as two:
+            with one.resp() as a, two.resp() as b:
+                _, ident = reserve(a, "win", "k", 6)
+                expect("the other knows it", b.ask("WEIR.COMMIT", ident, 2)[2], 8)
+                expect("once", str(a.ask("WEIR.COMMIT", ident, 2)), error(GONE))
+                reserve(a, "win", "k", 8, "TTL", "200ms", "LAPSE", "free")
+                expect("nothing is left", remaining(b, "win", "k"), 0)
+                time.sleep(0.25)
+                expect("the other finds it lapsed", b.ask("WEIR.TAKE", "win", "k", 8)[0], 1)
+                _, ident = reserve(a, "win", "dead", 6)
+            one.kill()
+            with two.resp() as b:
+                expect("it outlives its daemon", b.ask("WEIR.COMMIT", ident, 1)[2], 9)
+
+    fleets(scene)
+
+
+def kills_settle_nothing_twice():
+    """A daemon is killed while clients reserve and commit: what it said holds afterwards."""
+    def scene(store):
+        flags = ("--store", store, "--limit", "win=fixed-window 1000000000/day")
+        rng = random.Random(42)
+        sure, unsure, ids = [0], [0, 0], []
+
+        def work(daemon, n, seed):
+            own = random.Random(seed)
+            try:
+                with daemon.resp() as r:
+                    for _ in range(n):
+                        cost, actual = own.randrange(1, 9), own.randrange(12)
+                        pending[seed] = ("reserve", cost, None)
+                        ident = r.ask("WEIR.RESERVE", "win", "k", cost, "TTL", "1h")[6]
+                        pending[seed] = None
+                        if ident is None:
+                            continue
+                        if own.randrange(4) == 0:
+                            ids.append((ident, cost))
+                            sure[0] += cost
+                            continue
+                        pending[seed] = ("commit", cost, (ident, actual))
+                        r.ask("WEIR.COMMIT", ident, actual)
+                        pending[seed] = None
+                        sure[0] += actual
+            except (OSError, EOFError, ValueError, AssertionError):
+                pass
+
+        for _ in range(4):
+            pending = {}
+            with Daemon(*flags, manual=False) as daemon:
+                team = [threading.Thread(target=work, args=(daemon, 60, seed)) for seed in range(3)]
+                for one in team:
+                    one.start()
+                time.sleep(rng.uniform(0.01, 0.04))
+                daemon.kill()
+                for one in team:
+                    one.join()
+            with Daemon(*flags, manual=False) as daemon, daemon.resp() as r:
+                for what in pending.values():
+                    if what and what[0] == "reserve":
+                        unsure[1] += what[1]        # it may have been taken
+                    elif what:
+                        got = r.ask("WEIR.COMMIT", *what[2])    # it was settled, or is now: once
+                        check("an answer", isinstance(got, list) or GONE in str(got), got)
+                        sure[0] += what[2][1]
+                for ident, cost in ids:
+                    sure[0] -= cost
+                    got = r.ask("WEIR.COMMIT", ident, 1)
+                    check("it is still open", isinstance(got, list), got)
+                    sure[0] += 1
+                    check("once", GONE in str(r.ask("WEIR.COMMIT", ident, 1)), ident)
+                ids.clear()
+                used = 1000000000 - remaining(r, "win", "k")
+                check("all that was said is counted, once",
+                      sure[0] <= used <= sure[0] + unsure[1], (sure[0], used, unsure[1]))
+
+    fleets(scene)
+
+
+if __name__ == "__main__":
+    sys.exit(play("accounts", [
+        five_estimates_do_not_all_pass, a_reservation_is_settled_once_on_any_connection,
+        ids_carry_any_limit_and_key, cancel_takes_both_kinds_of_id, a_lapse_counts_as_asked_for,
+        verbose_names_the_id, mistakes_are_named, http_has_the_same,
+        open_reservations_are_bounded_by_connection_and_address, any_daemon_settles,
+        kills_settle_nothing_twice]))
