@@ -2,6 +2,7 @@
 """Measures the daemon beside Redis, nginx and a server that does nothing, and prints samples.
 
     measure.py --build DIR [--quick] [--urgent] PART      of: resp latency http memory threads
+                                                      tickets
 
 A sample is a line as the other benchmarks have it (bench/micro/stopwatch.h):
 
@@ -41,6 +42,7 @@ SETTLE_S = 1.5  # before memory is read: Redis moves keys to its larger table wh
 class Bench:
     def __init__(self, build, quick, urgent=False):
         self.load_program = os.path.join(build, "bench", "wire_load")
+        self.tickets_program = os.path.join(build, "bench", "wire_tickets")
         self.ping_program = os.path.join(build, "bench", "wire_ping")
         self.weir_program = os.path.join(build, "weir")
         self.rounds = 2 if quick else 15 if urgent else 5
@@ -66,6 +68,15 @@ class Bench:
                               check=False)
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(words)} -- {' '.join(command)}\n{done.stderr}")
+        return {k: float(v) for k, v in (pair.split("=") for pair in done.stdout.split())}
+
+    def calls(self, server, kind, depth):
+        """Runs the generator of calls that are two requests each."""
+        done = subprocess.run(["taskset", "-c", str(self.client_core), self.tickets_program,
+                               str(server.port), str(server.pid), str(depth), str(self.seconds),
+                               kind], capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode != 0:
+            raise SystemExit(done.stderr)
         return {k: float(v) for k, v in (pair.split("=") for pair in done.stdout.split())}
 
     def best(self, measure):
@@ -289,7 +300,24 @@ def threads(b):
         server.stop()
 
 
-PARTS = {"resp": resp, "latency": latency, "http": http, "memory": memory, "threads": threads}
+def tickets(b):
+    """Entering and exiting a guard, beside two takes: both are two requests and two replies."""
+    server = servers.weir(b.weir_program, [b.server_core], limits=(
+        "g=concurrency 8 lease=1m", "t=token-bucket 1M/m"))
+    say("tickets")
+    for run in range(b.rounds):
+        for depth in DEPTHS:
+            scene = f"depth {depth}"
+            b.begin(f"tickets, {scene}", run)
+            for who in turned({"enter": 0, "take": 0}, run):
+                got = b.best(lambda kind=who, at=depth: b.calls(server, kind, at))
+                emit("tickets rate", scene, who, run, got["rate"], got["lost"])
+                emit("tickets cpu", scene, who, run, got["server_ns"], got["lost"])
+    server.stop()
+
+
+PARTS = {"resp": resp, "latency": latency, "http": http, "memory": memory, "threads": threads,
+         "tickets": tickets}
 
 
 def main():

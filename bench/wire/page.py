@@ -241,6 +241,20 @@ def threads(s):
                    rows)]
 
 
+def tickets(s):
+    rows = [(scene, *(cell(s, "tickets rate", scene, who, scale=1e-3) for who in ("enter", "take")),
+             ratio_text(against(s, "tickets rate", scene, "enter", "take")),
+             *(cell(s, "tickets cpu", scene, who) for who in ("enter", "take")),
+             ratio_text(against(s, "tickets cpu", scene, "enter", "take")))
+            for scene in s.scenes("tickets rate")]
+    return ["## Tickets", "",
+            "A call through a guard is two requests, `WEIR.ENTER` and `WEIR.EXIT`; beside it are "
+            "two takes. One connection, `depth` calls at a time, 10^5 keys; `concurrency 8 "
+            "lease=1m` beside `token-bucket 1M/m`.", "",
+            *table(("", "enter and exit, thousand/s", "two takes, thousand/s", "ratio",
+                    "enter and exit: server, ns", "two takes: server, ns", "ratio"), rows)]
+
+
 def notes():
     """What the profiles said, written by hand."""
     path = os.path.join(HERE, "notes.md")
@@ -257,7 +271,8 @@ def page(s):
              "same run.", ""]
     lines += summary(s) + how_measured(s)
     for bench, section in (("rate", throughput), ("cpu", processor), ("p99", latency),
-                           ("http cpu", http), ("memory", memory), ("threads rate", threads)):
+                           ("http cpu", http), ("memory", memory), ("threads rate", threads),
+                           ("tickets rate", tickets)):
         if s.bench(bench):
             lines += section(s)
     return "\n".join(lines + notes()).rstrip("\n") + "\n"

@@ -118,10 +118,11 @@ def redis(cores):
                                    "--dir", d], cores)
 
 
-def weir(program, cores, threads=1):
+def weir(program, cores, threads=1, limits=("api=token-bucket 1/1m burst=1000000",)):
     return Server(lambda d, port: [program, "serve", "--listen", f"127.0.0.1:{port}",
                                    "--threads", str(threads), "--max-keys", "4000000",
-                                   "--limit", "api=token-bucket 1/1m burst=1000000"], cores)
+                                   *(word for limit in limits for word in ("--limit", limit))],
+                  cores)
 
 
 def ping(program, cores):
