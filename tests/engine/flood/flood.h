@@ -37,7 +37,8 @@ struct flood_sums {
     uint64_t excess;                      /* grants above the law */
     uint64_t floods;                      /* decisions on invented keys */
     uint64_t resets_full;                 /* resets that found no place */
-    uint64_t evicted, changes, refunds, cancels, resets, waits, steps_back, restarts, kills;
+    uint64_t evicted, changes, refunds, charges, cancels, resets, waits, steps_back, restarts,
+        kills;
 };
 
 struct flood {

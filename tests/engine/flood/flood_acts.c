@@ -208,6 +208,26 @@ static void wait_for_turn(struct flood *f)
     f->sums.waits++;
 }
 
+/* Only what the key's own law would grant, by a ledger that is exact: what is beyond it would leave
+ * nothing to compare. */
+static void charge(struct flood *f)
+{
+    struct victim *v = some_victim(f);
+    const struct weir_request rq = flood_request(f->victims, v, some_cost(f), 0);
+    const int64_t now_ns = flood_time(f);
+    struct weir_verdict verdict;
+
+    for (int t = 0; t < f->limit.n; t++)
+        if (ledger_is_loose(&v->book[t], now_ns) ||
+            !ledger_allows(&v->book[t], now_ns, now_ns, rq.cost))
+            return;
+    must(weir_charge(f->w, &rq, &verdict), "charge");
+    f->ids++;
+    for (int t = 0; t < f->limit.n && verdict.allowed; t++)
+        ledger_add(&v->book[t], now_ns, now_ns, rq.cost, f->ids);
+    f->sums.charges++;
+}
+
 static void refund(struct flood *f)
 {
     struct victim *v = some_victim(f);
@@ -360,9 +380,9 @@ static const struct {
     void (*act)(struct flood *f);
     uint64_t weight;
 } ACTS[] = {
-    {invent, 40000}, {take_one, 20000},    {take_many, 2000},  {take_all, 3000}, {take_pair, 2000},
-    {reserve, 2000}, {wait_for_turn, 400}, {refund, 1500},     {reset, 40},      {change, 60},
-    {step_back, 20}, {alternate, 600},     {flood_restart, 5}, {kill_one, 20},
+    {invent, 40000}, {take_one, 20000},    {take_many, 2000}, {take_all, 3000},   {take_pair, 2000},
+    {reserve, 2000}, {wait_for_turn, 400}, {refund, 1500},    {charge, 1000},     {reset, 40},
+    {change, 60},    {step_back, 20},      {alternate, 600},  {flood_restart, 5}, {kill_one, 20},
 };
 
 void flood_act(struct flood *f)

@@ -41,6 +41,7 @@ static void add(struct flood_sums *all, const struct flood_sums *one)
     all->evicted += one->evicted;
     all->changes += one->changes;
     all->refunds += one->refunds;
+    all->charges += one->charges;
     all->cancels += one->cancels;
     all->resets += one->resets;
     all->resets_full += one->resets_full;
@@ -81,13 +82,13 @@ static int run_all(const char *folder, uint64_t seed, uint64_t decisions, uint64
         failed += !run(&FLOOD_LAWS[i], folder, seed + (uint64_t)i, decisions,
                        places ? places : PLACES[(seed + (uint64_t)i) % 4], &all);
     (void)printf("  in all %" PRIu64 " + %" PRIu64 " decisions, %" PRIu64 " evicted, %" PRIu64
-                 " changes, %" PRIu64 " refunds, %" PRIu64 " cancels, %" PRIu64
+                 " changes, %" PRIu64 " refunds, %" PRIu64 " charges, %" PRIu64 " cancels, %" PRIu64
                  " resets (and %" PRIu64 " without a place), %" PRIu64 " waits, %" PRIu64
                  " steps back, %" PRIu64 " restarts, %" PRIu64 " kills: %" PRIu64 " of %" PRIu64
                  " grants above the law\n",
-                 all.decisions, all.floods, all.evicted, all.changes, all.refunds, all.cancels,
-                 all.resets, all.resets_full, all.waits, all.steps_back, all.restarts, all.kills,
-                 all.excess, all.grants);
+                 all.decisions, all.floods, all.evicted, all.changes, all.refunds, all.charges,
+                 all.cancels, all.resets, all.resets_full, all.waits, all.steps_back, all.restarts,
+                 all.kills, all.excess, all.grants);
     (void)printf("flood: %d passed, %d failed\n", FLOOD_LAW_COUNT - failed, failed);
     return failed != 0;
 }

@@ -100,7 +100,7 @@ static int64_t start_of(int64_t now_ns, int64_t length_ns)
 }
 
 /* Until the key has been idle for a period, when no window is open, wherever it lay. */
-static bool is_loose(const struct ledger *l, int64_t now_ns)
+bool ledger_is_loose(const struct ledger *l, int64_t now_ns)
 {
     return l->loose_ns > 0 && (now_ns < l->loose_ns ||
                                (l->n > 0 && now_ns < l->entry[l->n - 1].at_ns + l->law.period_ns));
@@ -126,7 +126,7 @@ static bool window_allows(const struct ledger *l, int64_t now_ns, int64_t cost)
         const int64_t from =
             t->align == WEIR_ALIGN_CLOCK ? start_of(now_ns, p) : (open ? l->window_ns : now_ns);
 
-        if (t->align == WEIR_ALIGN_FIRST && is_loose(l, now_ns))
+        if (t->align == WEIR_ALIGN_FIRST && ledger_is_loose(l, now_ns))
             return sum_since(l, now_ns - p + 1, INT64_MAX) + cost <= 2 * largest_count(l);
         return sum_since(l, from, INT64_MAX) + cost <= t->count;
     }
@@ -183,7 +183,7 @@ void ledger_add(struct ledger *l, int64_t now_ns, int64_t act_ns, int64_t cost, 
 {
     if (cost == 0)
         return;
-    if (!is_loose(l, now_ns))
+    if (!ledger_is_loose(l, now_ns))
         l->loose_ns = 0;
     if (l->law.algorithm == WEIR_FIXED_WINDOW &&
         (l->window_ns < 0 || now_ns >= l->window_ns + l->law.period_ns))

@@ -53,6 +53,8 @@ void ledger_reset(struct ledger *l);
 
 /* Whether a grant of that cost, that acts then, is within the law. */
 bool ledger_allows(const struct ledger *l, int64_t now_ns, int64_t act_ns, int64_t cost);
+/* Whether a window may lie elsewhere than here, after a step back of the clock. */
+bool ledger_is_loose(const struct ledger *l, int64_t now_ns);
 /* It was granted. */
 void ledger_add(struct ledger *l, int64_t now_ns, int64_t act_ns, int64_t cost, uint64_t id);
 /* A refund was asked for, and so much was reported to be given back: from the newest on. (A bucket
