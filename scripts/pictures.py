@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Draws the pictures of the pages: `scripts/pictures.py PATH_TO_WEIR [--check]`.
 
-Each is what `weir sim` makes of the line below, so a picture shows what the engine decides. With
+Each is what `weir sim` makes of the line below, so a picture shows what the engine decides; the one
+of benchmarks is what docs/benchmarks-wire.md has. With
 --check nothing is written: the script fails if a picture in docs/pictures is not what it would
 draw, and counts as a test.
 """
@@ -44,14 +45,75 @@ PICTURES = {
     "gradient": (["gradient"], LOADED),
     "aimd": (["aimd timeout=100ms"], LOADED),
     "adaptive-rate": (["adaptive-rate 1k/s min=100 max=2k target=50ms"], LOADED),
+    "benchmark": ([], None),  # of docs/benchmarks-wire.md
     "system": (["system inflight=16"], "ramp 0..800/s 10s; service 20ms workers=8"),
 }
+
+
+BENCHMARK = os.path.join(FOLDER, "..", "benchmarks-wire.md")
+BARS = ["weir, CL.THROTTLE", "Redis, INCR", "Redis, GCRA script"]
+STYLE = """<style>
+.paper{fill:#fff}
+text{font:12px system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1c2733}
+.head{font-weight:600;font-size:13px}
+.bar0{fill:#2f6fae}
+.bar1{fill:#9aa7b4}
+.bar2{fill:none;stroke:#6b7886}
+@media (prefers-color-scheme:dark){
+.paper{fill:#12181f}
+text{fill:#e3e9ef}
+.bar0{fill:#5ba3e6}
+.bar1{fill:#6b7886}
+.bar2{stroke:#93a1af}
+}
+</style>"""
+
+
+def benchmark_rows():
+    """(requests in one write, thousand replies a second by contender), of 10^6 keys."""
+    with open(BENCHMARK, encoding="utf-8") as file:
+        lines = file.read().split("## Throughput", 1)[1].splitlines()
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines
+             if line.startswith("|")]
+    columns = [table[0].index(name) for name in BARS]
+    for row in table[2:]:
+        if row[0].startswith("10^6 keys, depth "):
+            yield row[0].rsplit(" ", 1)[1], [
+                int(row[at].split()[0].replace(",", "")) for at in columns]
+        elif not row[0].startswith("10^"):
+            return
+
+
+def draw_benchmark():
+    """Bars beside each other, a group for each depth of the pipeline."""
+    rows = list(benchmark_rows())
+    most = max(max(values) for _, values in rows)
+    out, y = [STYLE, '<rect class="paper" width="100%" height="100%"/>',
+              '<text class="head" x="16" y="24">thousand decisions a second, one thread</text>'], 36
+    for depth, values in rows:
+        y += 20
+        out.append(f'<text x="16" y="{y}">{depth} in a pipeline</text>' if depth != "1" else
+                   f'<text x="16" y="{y}">one request at a time</text>')
+        for number, (name, value) in enumerate(zip(BARS, values)):
+            y += 20
+            wide = max(1, value * 560 // most)
+            out.append(f'<text x="200" y="{y}" text-anchor="end">{name}</text>')
+            out.append(f'<path class="bar{number}" d="M210 {y - 11}h{wide}v14h-{wide}z"/>')
+            out.append(f'<text x="{216 + wide}" y="{y}">{value:,}</text>')
+        y += 8
+    head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 {y + 16}" width="860" '
+            f'height="{y + 16}" role="img">\n<title>throughput beside Redis</title>')
+    return "\n".join([head, *out, "</svg>\n"])
 
 
 def draw(weir, name, folder):
     """The SVG of a picture, as bytes."""
     limits, traffic = PICTURES[name]
     path = os.path.join(folder, name + ".svg")
+    if name == "benchmark":
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(draw_benchmark())
+        return draw_benchmark().encode()
     subprocess.run([weir, "sim", *limits, "--traffic", traffic, "--svg", path], check=True)
     with open(path, "rb") as file:
         return file.read()

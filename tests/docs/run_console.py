@@ -4,7 +4,7 @@
     run_console.py BINDIR [FILE...]
 
 BINDIR is the directory of the built `weir`; the script puts it first on PATH. Without a FILE, it
-reads README.md and docs/**/*.md. In every block fenced as ```console
+reads README.md, README.zh-CN.md and docs/**/*.md. In every block fenced as ```console
 
     $ weir sim 'sliding-log 2/1m' <<'END'      a command begins with "$ "
     > 0s take k                                the rest of it with "> ", or a lone ">"
@@ -114,7 +114,7 @@ def check_block(name, commands, environment):
 
 
 def documents():
-    found = [os.path.join(ROOT, "README.md")]
+    found = [os.path.join(ROOT, "README.md"), os.path.join(ROOT, "README.zh-CN.md")]
     for directory, _, names in sorted(os.walk(os.path.join(ROOT, "docs"))):
         found += [os.path.join(directory, n) for n in sorted(names) if n.endswith(".md")]
     return [path for path in found if os.path.isfile(path)]
