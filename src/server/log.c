@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,6 +23,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "server/background.h"
 
 #define LINES       256  /* most lines that are recognised as repeated */
 #define WRITE_BYTES 4096 /* bytes of one write */
@@ -320,9 +320,8 @@ static void log_wait_locked(struct log *l)
             (void)pthread_cond_wait(&l->woken, &l->lock);
             continue;
         }
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec++;
-        if (pthread_cond_timedwait(&l->woken, &l->lock, &until) == ETIMEDOUT)
+        until = background_deadline(1000);
+        if (!background_wait(&l->woken, &l->lock, &until))
             log_report_dropped_locked(l);
     }
 }
@@ -360,23 +359,9 @@ static void *log_run(void *log)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Signals are for the threads that have a loop. */
-static int log_start(struct log *l)
-{
-    sigset_t all, before;
-    int error;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&l->writer, NULL, log_run, l);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 int log_open(struct log **out, int fd, enum log_format format, enum log_to to)
 {
     struct log *l = calloc(1, sizeof *l);
-    pthread_condattr_t a;
     int error;
 
     if (!l)
@@ -387,11 +372,8 @@ int log_open(struct log **out, int fd, enum log_format format, enum log_to to)
     if (to == LOG_TO_SYSLOG)
         openlog("weir", LOG_PID, LOG_DAEMON);
     (void)pthread_mutex_init(&l->lock, NULL);
-    (void)pthread_condattr_init(&a);
-    (void)pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&l->woken, &a);
-    (void)pthread_condattr_destroy(&a);
-    error = log_start(l);
+    background_condition_init(&l->woken);
+    error = background_start(&l->writer, log_run, l);
     if (error)
         free(l);
     else

@@ -8,8 +8,6 @@
  */
 #include "server/access/access_files.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +15,7 @@
 #include <time.h>
 
 #include "base/hash.h"
+#include "server/background.h"
 #include "server/internal.h"
 
 #define LOOK_MS  1000
@@ -204,18 +203,11 @@ static void access_reload(struct access *a, const char *why)
 /* Sleeps, but for an end or a question. True: it was asked. */
 static bool access_sleep_locked(struct access *a, int64_t ms)
 {
-    struct timespec until;
+    const struct timespec until = background_deadline(ms);
     bool asked;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
     while (!a->stopping && !a->asked)
-        if (pthread_cond_timedwait(&a->woken, &a->lock, &until) == ETIMEDOUT)
+        if (!background_wait(&a->woken, &a->lock, &until))
             break;
     asked = a->asked;
     a->asked = false;
@@ -258,14 +250,10 @@ void access_ask(struct server *s)
 bool access_start(struct server *s)
 {
     struct access *a = s->access;
-    sigset_t all, before;
 
     if (!s->options.tokens && !s->options.tls_cert)
         return true;
-    (void)sigfillset(&all); /* signals are for the threads that have a loop */
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    a->running = pthread_create(&a->thread, NULL, access_thread, a) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    a->running = background_start(&a->thread, access_thread, a) == 0;
     return a->running;
 }
 
@@ -313,16 +301,12 @@ int access_open(struct server *s)
 {
     struct access *a = calloc(1, sizeof *a);
     struct access_files *first;
-    pthread_condattr_t monotonic;
 
     if (!a)
         return 1;
     a->server = s;
     (void)pthread_mutex_init(&a->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&a->woken, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    background_condition_init(&a->woken);
     s->access = a;
     if (!access_has_certificate(&s->options))
         return 2;

@@ -5,14 +5,13 @@
  */
 #include "server/live/reload.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "server/background.h"
 #include "server/internal.h"
 #include "server/live/keep.h"
 #include "server/live/reload_limits.h"
@@ -130,17 +129,10 @@ static void reload_run(struct reload *r, const char *why)
 
 static bool reload_sleep_locked(struct reload *r, int64_t ms)
 {
-    struct timespec until;
+    const struct timespec until = background_deadline(ms);
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
     while (!r->stopping && r->asked == r->done)
-        if (pthread_cond_timedwait(&r->woken, &r->lock, &until) == ETIMEDOUT)
+        if (!background_wait(&r->woken, &r->lock, &until))
             return true;
     return false;
 }
@@ -336,7 +328,6 @@ bool server_reload_status(struct server *s, struct reload_status *out)
 struct reload *reload_open(struct server *s, const struct serve_options *o)
 {
     struct reload *r = calloc(1, sizeof *r);
-    pthread_condattr_t a;
 
     if (!r)
         return NULL;
@@ -346,21 +337,13 @@ struct reload *reload_open(struct server *s, const struct serve_options *o)
     r->good = true;
     r->loaded_at_s = r->tried_at_s = (int64_t)time(NULL);
     (void)pthread_mutex_init(&r->lock, NULL);
-    (void)pthread_condattr_init(&a);
-    (void)pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&r->woken, &a);
-    (void)pthread_condattr_destroy(&a);
+    background_condition_init(&r->woken);
     return r;
 }
 
 bool reload_start(struct reload *r)
 {
-    sigset_t all, before;
-
-    (void)sigfillset(&all); /* signals are for the threads that have a loop */
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    r->running = pthread_create(&r->thread, NULL, reload_thread, r) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    r->running = background_start(&r->thread, reload_thread, r) == 0;
     return r->running;
 }
 
