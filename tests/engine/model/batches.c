@@ -47,13 +47,15 @@ void scenario_take_many(struct scenario *b)
     }
 }
 
+/* Whether a refusal changes a state: by count-denied, or by a box (block=). */
 static bool counts_denied(const struct scenario_batch *x)
 {
     bool any = false;
 
     for (int i = 0; i < x->n; i++)
         for (int t = 0; t < x->side[i]->limit.n; t++)
-            any = any || x->side[i]->limit.term[t].count_denied;
+            any = any || x->side[i]->limit.term[t].count_denied ||
+                  x->side[i]->limit.term[t].block_ns > 0;
     return any;
 }
 

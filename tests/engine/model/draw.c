@@ -8,6 +8,21 @@
 
 /* ---- Limits -------------------------------------------------------------------------------- */
 
+bool draw_boxes;
+
+/* Of the same size as the period, mostly: so that scripts see them begin and end. */
+static void draw_box(struct prop_rng *r, int64_t period_ns, char *text, size_t room)
+{
+    const int64_t size = weir__clamp(period_ns, 1000, WEIR_PERIOD_MAX_NS / 8);
+    const int64_t least = prop_range(r, 1000, 4 * size);
+    const int64_t times = prop_range(r, 1, 8);
+    const int64_t after = prop_range(r, 1, 4), share = prop_range(r, 1, 100);
+
+    (void)snprintf(text, room, " block=%lldns..%lldns after=%lld warn=%lld%%", (long long)least,
+                   (long long)weir__min(least * times, WEIR_PERIOD_MAX_NS), (long long)after,
+                   (long long)share);
+}
+
 static void draw_term(struct prop_rng *r, char text[PROP_TEXT])
 {
     static const char *const zones[] = {" tz=Europe/Berlin", " tz=America/New_York",
@@ -22,7 +37,9 @@ static void draw_term(struct prop_rng *r, char text[PROP_TEXT])
     if (term.align == WEIR_ALIGN_CLOCK && prop_odds(r, 3))
         used += (size_t)snprintf(text + used, PROP_TEXT - used, "%s", zones[prop_range(r, 0, 2)]);
     if (prop_odds(r, 8))
-        (void)snprintf(text + used, PROP_TEXT - used, " shadow");
+        used += (size_t)snprintf(text + used, PROP_TEXT - used, " shadow");
+    if (draw_boxes && !term.count_denied && !prop_odds(r, 3))
+        draw_box(r, term.period_ns, text + used, PROP_TEXT - used);
 }
 
 void draw_limit(struct prop_rng *r, int n, char text[MODEL_TEXT], struct weir_limit *limit)
@@ -59,10 +76,12 @@ static int64_t near(struct prop_rng *r, int64_t n)
 
 static void change_term(struct prop_rng *r, struct weir_term *t)
 {
-    int64_t *const number[] = {&t->count, &t->count,        &t->period_ns, &t->period_ns,
-                               &t->burst, &t->max_burst_ns, &t->warmup_ns, &t->min_interval_ns,
-                               &t->queue, &t->delay,        &t->per_slot};
-    int64_t *const n = number[prop_range(r, 0, (int64_t)(sizeof number / sizeof *number) - 1)];
+    int64_t *const number[] = {&t->count,      &t->count,        &t->period_ns, &t->period_ns,
+                               &t->burst,      &t->max_burst_ns, &t->warmup_ns, &t->min_interval_ns,
+                               &t->queue,      &t->delay,        &t->per_slot,  &t->block_most_ns,
+                               &t->block_after};
+    const int64_t numbers = (int64_t)(sizeof number / sizeof *number) - (draw_boxes ? 0 : 2);
+    int64_t *const n = number[prop_range(r, 0, numbers - 1)];
 
     if (*n > 0)
         *n = near(r, *n);
@@ -101,7 +120,8 @@ bool draw_keeps(const struct weir_limit *from, const struct weir_limit *to)
     for (int i = 0; keeps && i < from->n; i++) {
         const struct weir_term *a = &from->term[i], *b = &to->term[i];
 
-        keeps = a->algorithm == b->algorithm && a->slots == b->slots;
+        keeps = a->algorithm == b->algorithm && a->slots == b->slots &&
+                (a->block_ns > 0) == (b->block_ns > 0);
         if (a->algorithm == WEIR_SLIDING_LOG)
             keeps = keeps && a->count == b->count;
         if (a->algorithm == WEIR_SLIDING_WINDOW)

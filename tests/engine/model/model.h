@@ -14,6 +14,10 @@
 
 /* ---- Chance (draw.c) ----------------------------------------------------------------------- */
 
+/* Seeds from here on make limits with block= and warn=. */
+#define MODEL_BOXES UINT64_C(3000000000000)
+extern bool draw_boxes;
+
 /* A limit of n terms that the door lets in, as text and as numbers. */
 void draw_limit(struct prop_rng *r, int n, char text[MODEL_TEXT], struct weir_limit *limit);
 /* One to follow it: most of it the same, with some number changed; now and then another altogether.

@@ -92,6 +92,9 @@ void scenario_same(struct scenario *b, const char *what, const struct weir_verdi
                     weir_reason_name(got->reason), weir_reason_name(want->reason));
     scenario_expect(b, want->which == got->which, "%s: which: %d, not %d", what, got->which,
                     want->which);
+    if (strcmp(what, "charge") != 0) /* of terms that are policies, each is charged by itself */
+        scenario_expect(b, (want->warned > 0) == (got->warned > 0), "%s: warned: %d, not %d", what,
+                        got->warned, want->warned);
     scenario_expect(b, want->limit == got->limit, "%s: limit: %" PRId64 ", not %" PRId64, what,
                     got->limit, want->limit);
     scenario_expect(b, want->remaining == got->remaining,
@@ -577,6 +580,7 @@ void scenario_run(struct scenario *b, uint64_t seed)
     memset(b, 0, sizeof *b);
     b->seed = seed;
     b->rng.state = seed;
+    draw_boxes = seed >= MODEL_BOXES;
     b->kind = seed % 4 == 3 ? MODEL_LIMITER : seed % 4 == 2 ? MODEL_SPLIT : MODEL_PLAIN;
     b->back = seed / 4 % 3 == 0;
     b->start_ns = b->kind == MODEL_LIMITER ? LIMITER_CREATED_NS : draw_start(&b->rng);
