@@ -109,6 +109,15 @@ bool delayed_is_asked(struct conn *c, struct weir__slice name);
 bool limit_views(struct conn *c, const struct limit_op *op, const struct weir_verdict *v,
                  struct weir__term_view view[WEIR_TERMS_MAX]);
 
+/* The state of a guard of the operation's limit, for its key. */
+struct limit_guard {
+    int term; /* its index in the limit */
+    struct weir_view view;
+};
+/* Those of all guards; returns how many. 0: it has none, or they are in a remote store, or no
+ * client has entered the limit (term_views.c). */
+int limit_guards(const struct limit_op *op, struct limit_guard guard[WEIR_TERMS_MAX]);
+
 /* The message of a WEIR_EFULL for a take, and of what --no-admin refuses. */
 #define TOO_MUCH_KEPT                                                                            \
     "limit reached: too many delayed replies or kept bytes for this connection, its address or " \

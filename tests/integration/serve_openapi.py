@@ -22,7 +22,8 @@ ALLOWED = {"openapi", "info", "servers", "security", "tags", "paths", "component
 LIMITS = ("--limit", "win=fixed-window 3/1m",
           "--limit", "trial=fixed-window 9/1h + fixed-window 1/1h shadow",
           "--limit", "both=10/s + fixed-window 5/1h",
-          "--limit", "two=concurrency 2", "--limit", "shut=breaker forced=open")
+          "--limit", "two=concurrency 2", "--limit", "shut=breaker forced=open",
+          "--limit", "mixed=100/s + breaker forced=open")
 
 
 def document():
@@ -372,6 +373,10 @@ def replies_are_as_described():
             answer = c.ask(method.upper(), target, body, headers)
             expect(f"the status of {method} {target} {body!r:.60}", answer.status, status)
             matches(doc, method, path, answer)
+        seen = json.loads(c.ask("GET", "/v1/peek?limit=mixed&key=a").body)
+        expect("a peek at guards, which has no fields that describe it",
+               (len(seen["guards"]), wrong(doc, {"$ref": "#/components/schemas/Verdict"}, seen)),
+               (1, ""))
         for path, item in doc["paths"].items():
             for method in (m for m in item if m in METHODS):
                 check(f"it was asked: {method} {path}",

@@ -5,8 +5,10 @@ The clock is manual: a lease ends when a connection moves the clock, and not bef
 """
 
 import json
+import os
 import random
 import sys
+import tempfile
 
 from tickets_kit import Daemon, Error, check, enter, expect, left, play, stale, ticket, until
 
@@ -234,6 +236,34 @@ def every_guard_is_served():
         check("a limit of rates may be entered too", ticket(c, "100/s"))
 
 
+def a_peek_shows_the_state():
+    with Daemon("--limit", "m=concurrency 5 + 100/s + breaker errors=50% volume=2 open=5s",
+                "--limit", "r=100/s") as daemon, daemon.resp() as c, daemon.http() as h:
+        def guards():
+            reply = c.ask("WEIR.PEEK", "m", "k", "VERBOSE")
+            named = dict(zip(reply[::2], reply[1::2]))
+            return [dict(zip(one[::2], one[1::2])) for one in named[b"guards"]]
+        def is_said(number, **wanted):
+            over_http = told(h.ask("GET", "/v1/peek?limit=m&key=k"))["guards"][number]
+            over_resp = {name.decode(): value.decode() if isinstance(value, bytes) else value
+                         for name, value in guards()[number].items()}
+            return over_http == over_resp and over_http | wanted == over_http
+        t = [ticket(c, "m", 2), ticket(c, "m")]
+        check("permits", is_said(0, guard="concurrency", state="closed", limit=5, in_flight=3))
+        check("a breaker", is_said(1, guard="breaker", state="closed", in_flight=-1, rate=-1),
+              guards())
+        for one in t:
+            c.ask("WEIR.EXIT", one, "ERROR")
+        check("is open then", is_said(1, state="open") and is_said(0, in_flight=0), guards())
+        c.ask("WEIR.CLOCK", "ADVANCE", "5s")
+        ticket(c, "m")
+        check("and half-open", is_said(1, state="half-open"), guards())
+        check("a rate has none", b"guards" not in c.ask("WEIR.PEEK", "r", "k", "VERBOSE") and
+              "guards" not in told(h.ask("GET", "/v1/peek?limit=r&key=k")))
+        expect("nor a limit that no caller has entered",
+               c.ask("WEIR.PEEK", "concurrency 9", "k", "VERBOSE")[-2:], [b"guards", []])
+
+
 # ---- Waiting -----------------------------------------------------------------------------------
 
 
@@ -316,6 +346,42 @@ def what_waits_has_room():
         check("who waits has room for a ticket", "too many open tickets" in str(enter(c, "c")))
         c.ask("WEIR.EXIT", t)
         check("so it has one", d.read()[6])
+
+
+def tokens_are_asked_for():
+    few, none, many = "f" * 32, "n" * 32, "m" * 32
+    with tempfile.TemporaryDirectory(prefix="weir-") as folder:
+        path = os.path.join(folder, "tokens")
+        with open(path, "w", encoding="ascii") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(f"few {few} take few:\nnone {none} metrics\nmany {many} take\n")
+        with Daemon("--limit", "c=concurrency 50", "--tokens", path, "--max-tickets", "8",
+                    "--token-part", "1/2", "--connection-part", "1") as daemon, \
+                daemon.resp() as a, daemon.resp() as b, daemon.resp() as c:
+            check("without one neither command is run", "NOAUTH" in str(enter(a, "c")) and
+                  "NOAUTH" in str(a.ask("WEIR.EXIT", "t0")))
+            a.ask("AUTH", none)
+            check("nor with another scope", "NOPERM" in str(enter(a, "c")) and
+                  "NOPERM" in str(a.ask("WEIR.EXIT", "t0")))
+            a.ask("AUTH", few)
+            check("nor for another key", "NOPERM" in str(enter(a, "c", key="k")))
+            held = [ticket(a, "c", key="few:k") for _ in range(4)]
+            check("a token has its part", "too many open tickets" in str(enter(a, "c",
+                                                                             key="few:k")))
+            b.ask("AUTH", many)
+            check("others have theirs", ticket(b, "c"))
+            a.close()
+            c.ask("AUTH", few)
+            check("tickets outlive their connection, and count",
+                  "too many open tickets" in str(enter(c, "c", key="few:k")))
+            expect("until they end", [c.ask("WEIR.EXIT", held[0]), enter(c, "c", key="few:k")[0]],
+                   ["OK", 1])
+            with daemon.http() as h:
+                expect("over HTTP too",
+                       (h.ask("POST", "/v1/enter?limit=c&key=k").status,
+                        h.ask("POST", "/v1/exit?ticket=t0").status,
+                        h.ask("POST", "/v1/enter?limit=c&key=k", None,
+                              {"Authorization": f"Bearer {few}"}).status), (401, 401, 403))
 
 
 # ---- HTTP --------------------------------------------------------------------------------------
@@ -471,9 +537,10 @@ def a_restart_on_a_file():
 
 SCENES = [a_permit_is_held_until_its_exit, words_are_checked, all_or_nothing, costs_are_permits,
           a_lease_ends, a_connection_ends, a_deleted_limit_ends_its_tickets, a_breaker_learns,
-          took_is_what_the_call_took, every_guard_is_served, a_permit_is_waited_for,
-          a_lease_wakes_who_waits, tickets_are_bounded, what_waits_has_room, over_http,
-          a_ticket_is_freed_exactly_once, a_restart_on_a_file]
+          took_is_what_the_call_took, every_guard_is_served, a_peek_shows_the_state,
+          a_permit_is_waited_for, a_lease_wakes_who_waits, tickets_are_bounded,
+          what_waits_has_room, tokens_are_asked_for, over_http, a_ticket_is_freed_exactly_once,
+          a_restart_on_a_file]
 
 if __name__ == "__main__":
     sys.exit(play("serve_tickets", SCENES))

@@ -8,6 +8,7 @@
 #include "server/http/http_front.h"
 
 #include <jansson.h>
+#include <string.h>
 
 #define TAKES                                                                                 \
     (HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(PATIENCE) | \
@@ -109,13 +110,43 @@ void http_take(const struct http_call *call)
 
 /* ---- Peek ------------------------------------------------------------------------------------ */
 
+static char *put_guard_number(char *at, const char *name, int64_t value)
+{
+    at = http_put(at, name, strlen(name));
+    return http_put_int(at, value);
+}
+
+/* The states of the limit's guards, for this key. */
+static char *put_guards(char *at, const struct limit_op *op, const struct weir_verdict *v)
+{
+    struct limit_guard guard[WEIR_TERMS_MAX];
+    const int n = limit_guards(op, guard);
+
+    (void)v;
+    at = http_put_text(at, ",\"guards\":[");
+    for (int i = 0; i < n; i++) {
+        const struct weir_term *t = &op->limit->parsed->term[guard[i].term];
+        const struct weir_view *view = &guard[i].view;
+
+        at = http_put_text(at, i == 0 ? "{\"guard\":" : ",{\"guard\":");
+        at = http_put_json(at, weir__slice_of(weir_algorithm_name(t->algorithm)));
+        at = http_put_text(at, ",\"state\":");
+        at = http_put_json(at, weir__slice_of(weir_guard_state_name(view->state)));
+        at = put_guard_number(at, ",\"limit\":", view->limit);
+        at = put_guard_number(at, ",\"in_flight\":", view->in_flight);
+        at = http_put_text(put_guard_number(at, ",\"rate\":", view->rate), "}");
+    }
+    return http_put_text(at, "]");
+}
+
 static void http_reply_peek(struct conn *c, const struct limit_op *op, int error,
                             const struct weir_verdict *v)
 {
     if (error)
         http_fail_error(c, op->shape, error);
     else
-        http_reply_verdict(c, op, 200, v);
+        http_reply_verdict_and(c, op, 200, v,
+                               limit_has_guard(op->limit->parsed) ? put_guards : NULL, "");
 }
 
 void http_peek(const struct http_call *call)

@@ -100,3 +100,16 @@ bool limit_views(struct conn *c, const struct limit_op *op, const struct weir_ve
         return false;
     return l->policy ? asked_views(c, op, view) : untouched_views(op, view);
 }
+
+int limit_guards(const struct limit_op *op, struct limit_guard guard[WEIR_TERMS_MAX])
+{
+    const struct limit *l = op->limit;
+    const struct weir_request rq = op_request(op);
+    int n = 0;
+
+    for (int i = 0; l->policy && !store_of(l)->remote && i < l->parsed->n; i++)
+        if (l->parsed->term[i].algorithm >= WEIR_FIRST_GUARD &&
+            weir_guard_view(store_of(l)->engine, &rq, i, &guard[n].view) == 0)
+            guard[n++].term = i;
+    return n;
+}

@@ -94,6 +94,8 @@ bool resp_key_fits(struct conn *c, struct weir__slice key);
 enum resp_shape {
     RESP_VERBOSE = 1 /* a map of names and values */
 };
+/* The reply of a peek that names its values, of a limit with guards. */
+op_reply resp_reply_guards;
 /* The reply of CL.THROTTLE and of what is like it; of WEIR.TAKEALL and of what is like it. */
 op_reply resp_reply_cl_throttle, resp_reply_take_all;
 /* The reply of WEIR.TAKE; and what was given back. */

@@ -406,6 +406,8 @@ void resp_run_peek(struct conn *c, struct resp_words w)
         !resp_read_options(c, w, 3, false, &op))
         return;
     op.verb = OP_PEEK;
+    if (op.shape & RESP_VERBOSE && limit_has_guard(op.limit->parsed))
+        op.reply = resp_reply_guards;
     batch_run(c, &op);
 }
 

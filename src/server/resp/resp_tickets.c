@@ -43,6 +43,36 @@ static void resp_reply_enter(struct conn *c, const struct limit_op *op, int erro
                                  op, conn_resp(c)->resp3));
 }
 
+void resp_reply_guards(struct conn *c, const struct limit_op *op, int error,
+                       const struct weir_verdict *v)
+{
+    struct limit_guard guard[WEIR_TERMS_MAX];
+    int n;
+
+    if (error) {
+        resp_reply_engine_error(c, error);
+        return;
+    }
+    n = limit_guards(op, guard);
+    resp_reply_verdict(c, op->limit, v->which < 0 ? -1 : v->term, v, 1);
+    resp_reply_text(c, "guards");
+    resp_reply_array(c, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        const struct weir_term *t = &op->limit->parsed->term[guard[i].term];
+        const struct weir_view *view = &guard[i].view;
+
+        resp_reply_pairs(c, 5);
+        resp_reply_pair(c, "guard", weir_algorithm_name(t->algorithm));
+        resp_reply_pair(c, "state", weir_guard_state_name(view->state));
+        resp_reply_text(c, "limit");
+        resp_reply_int(c, view->limit);
+        resp_reply_text(c, "in_flight");
+        resp_reply_int(c, view->in_flight);
+        resp_reply_text(c, "rate");
+        resp_reply_int(c, view->rate);
+    }
+}
+
 static void resp_reply_exit(struct conn *c, const struct limit_op *op, int error,
                             const struct weir_verdict *v)
 {
