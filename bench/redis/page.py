@@ -11,7 +11,7 @@ import sys
 import contenders
 
 sys.path.insert(0, os.path.join(contenders.HERE, "..", "micro"))
-from report import Goal, Samples, first_line, machine, ratio_text, table  # noqa: E402
+from report import Goal, Samples, first_line, machine, ratio_text, span_text, table  # noqa: E402
 
 LEAST = 0.9  # of what redis-benchmark can do with the same script
 LIMITS = {"granted": "token-bucket, granted", "refused": "token-bucket, refused",
@@ -244,18 +244,31 @@ def notes():
         return [f.read().rstrip("\n"), ""]
 
 
+def in_short(s):
+    """What a reader wants to know first."""
+    got = [against(s, bench, scene, "weir", "redis")
+           for bench in ("threads rate", "batches rate", "daemon rate") for scene in s.scenes(bench)]
+    got = [r for r in got if r]
+    if not got:
+        return []
+    return ["## In short", "",
+            f"- A decision in a shared Redis has {span_text(got, 'x')} the throughput of "
+            "redis-benchmark, which sends the same words and reads the reply without looking at "
+            "it: weir adds next to nothing to the round trip.", ""]
+
+
 def page(s):
     lines = ["# Benchmarks of a remote store", "",
              "Written by `bench/redis/run`. No number stands alone: beside each is what a "
              "contender did in the same run.", ""]
-    lines += summary(s) + how_measured(s)
+    lines += in_short(s)
     for benches, section in ((("threads rate", "batches rate"), throughput),
                              (("daemon rate",), daemon),
                              (("flexible rate",), flexible), (("cpu call",), processor),
                              (("latency p99",), latency)):
         if any(map(s.bench, benches)):
             lines += section(s)
-    return "\n".join(lines + notes()).rstrip("\n") + "\n"
+    return "\n".join(lines + how_measured(s) + notes() + summary(s)).rstrip("\n") + "\n"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "micro"))
 from report import (Goal, Samples, count_text, first_line, machine, ratio_text,  # noqa: E402
-                    read, table)
+                    read, span_text, table)
 
 DEPTHS = (1, 16, 64)
 OVER_INCR = {1: 1.0, 16: 1.5, 64: 2.0}  # at least this multiple of Redis's INCR
@@ -264,18 +264,36 @@ def notes():
         return [f.read().rstrip("\n"), ""]
 
 
+def in_short(s):
+    """What a reader wants to know first."""
+    lines = []
+    for depth in DEPTHS:
+        scenes = [scene for scene in s.scenes("rate") if depth_of(scene) == depth]
+        if scenes:
+            over = [span_text([against(s, "rate", x, "weir", other) for x in scenes], "x")
+                    for other in ("redis INCR", "redis GCRA")]
+            lines.append(f"- {'One request at a time' if depth == 1 else f'{depth} in a pipeline'}:"
+                         f" {over[0]} the throughput of Redis `INCR`, {over[1]} that of a GCRA "
+                         "script in Redis.")
+    for scene in s.scenes("memory"):
+        lines.append("- Memory for a key: "
+                     + ratio_text(against(s, "memory", scene, "weir", "redis GCRA"))
+                     + " of Redis's.")
+    return ["## In short", "", *lines, ""] if lines else []
+
+
 def page(s):
     lines = ["# Benchmarks over the wire", "",
              "Written by `bench/wire/run`. No number stands alone: beside each is what a contender "
              "did in the "
              "same run.", ""]
-    lines += summary(s) + how_measured(s)
+    lines += in_short(s)
     for bench, section in (("rate", throughput), ("cpu", processor), ("p99", latency),
                            ("http cpu", http), ("memory", memory), ("threads rate", threads),
                            ("tickets rate", tickets)):
         if s.bench(bench):
             lines += section(s)
-    return "\n".join(lines + notes()).rstrip("\n") + "\n"
+    return "\n".join(lines + how_measured(s) + notes() + summary(s)).rstrip("\n") + "\n"
 
 
 if __name__ == "__main__":
