@@ -247,7 +247,8 @@ def notes():
 def in_short(s):
     """What a reader wants to know first."""
     got = [against(s, bench, scene, "weir", "redis")
-           for bench in ("threads rate", "batches rate", "daemon rate") for scene in s.scenes(bench)]
+           for bench in ("threads rate", "batches rate", "daemon rate")
+           for scene in s.scenes(bench)]
     got = [r for r in got if r]
     if not got:
         return []
