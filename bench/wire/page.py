@@ -256,12 +256,14 @@ def tickets(s):
 
 
 def notes():
-    """What the profiles said, written by hand."""
-    path = os.path.join(HERE, "notes.md")
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8") as f:
-        return [f.read().rstrip("\n"), ""]
+    """What TLS costs, and what the profiles said, written by hand."""
+    lines = []
+    for name in ("tls.md", "notes.md"):     # tls.py writes the first
+        path = os.path.join(HERE, name)
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                lines += [f.read().rstrip("\n"), ""]
+    return lines
 
 
 def in_short(s):
