@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -25,11 +26,18 @@ DEPTHS = ((1, 20000), (16, 100000), (64, 200000))
 CONNECTIONS = 1000
 TOKEN = "a-token-for-the-benchmark"
 PORT = 17311
+ABOUT = """\
+Processor time of the server for a request, in µs, at three depths of the pipeline; and for a
+new connection with one request, with a full handshake (P-256) where there is TLS.
+`redis-benchmark` asks all of them, over 32 connections and 100,000 keys, on a machine that
+others used too. Medians of {rounds} rounds, each of which measures all. `bench/wire/tls.py`
+writes this part."""
 
 
 def weir(folder, *flags):
     return [os.path.abspath(sys.argv[1]), "serve", "--config", "none", "--threads", "1", "--listen",
-            f"127.0.0.1:{PORT}", "--limit", "api=1000000000/s", *[f.replace("DIR", folder) for f in flags]]
+            f"127.0.0.1:{PORT}", "--limit", "api=1000000000/s",
+            *[f.replace("DIR", folder) for f in flags]]
 
 
 def redis(folder, *flags):
@@ -106,17 +114,14 @@ def one_round(folder, found):
 def page(found):
     yield "## TLS and tokens"
     yield ""
-    yield ("Processor time of the server for a request, in µs, at three depths of the pipeline; and for a "
-           "new connection with one request, with a full handshake (P-256) where there is TLS. "
-           "`redis-benchmark` asks all of them, over 32 connections and 100,000 keys, on a machine that "
-           f"others used too. Medians of {ROUNDS} rounds, each of which measures all. "
-           "`bench/wire/tls.py` writes this part.")
+    yield textwrap.fill(ABOUT.format(rounds=ROUNDS), 110, break_on_hyphens=False)
     yield ""
     yield "| server | depth 1 | depth 16 | depth 64 | connection |"
     yield "|---|---|---|---|---|"
     for name, *_ in SERVERS:
         cells = [f"{statistics.median(found[name, d]):.2f}" for d, _ in DEPTHS]
-        yield f"| {name} | {' | '.join(cells)} | {statistics.median(found[name, 'connection']):.0f} |"
+        cells.append(f"{statistics.median(found[name, 'connection']):.0f}")
+        yield f"| {name} | {' | '.join(cells)} |"
 
 
 def main():

@@ -113,30 +113,56 @@ def garbage():
         check("nothing is left", until(lambda: info(daemon, "memory_tls")[0] < 100000))
 
 
-def a_flood_of_handshakes():
-    with tls_daemon(manual=False) as daemon:
-        stop = threading.Event()
+def worst_answer(daemon, beside, seconds=1.5):
+    """How long the slowest take of a client takes while four threads do something else."""
+    stop = threading.Event()
 
-        def run():
-            context = ssl.create_default_context(cafile=daemon.authority.file)
-            while not stop.is_set():
-                with contextlib.suppress(OSError):
-                    context.wrap_socket(dial(daemon), server_hostname="localhost").close()
-        threads = [threading.Thread(target=run) for _ in range(4)]
+    def run():
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                beside()
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    with daemon.resp(tls=daemon.authority.client()) as c:
         for thread in threads:
             thread.start()
-        with daemon.resp(tls=daemon.authority.client()) as c:
-            worst, end = 0, time.monotonic() + 1.5
-            while time.monotonic() < end:
-                began = time.monotonic()
-                c.ask("PING")
-                worst = max(worst, time.monotonic() - began)
+        worst, end = 0, time.monotonic() + seconds
+        while time.monotonic() < end:
+            began = time.monotonic()
+            c.ask("WEIR.TAKE", "api", "k")
+            worst = max(worst, time.monotonic() - began)
         stop.set()
         for thread in threads:
             thread.join()
+    return worst
+
+
+def a_flood_of_handshakes():
+    with tls_daemon(manual=False) as daemon:
+        context = ssl.create_default_context(cafile=daemon.authority.file)
+        worst = worst_answer(daemon, lambda: context.wrap_socket(
+            dial(daemon), server_hostname="localhost").close())
         done = info(daemon, "tls_handshakes")[0]
         check("others are served between handshakes", worst < 0.5 and done > 50,
               f"worst {worst * 1000:.0f} ms, handshakes {done}")
+
+
+def a_storm_of_scrapes():
+    with tls_daemon(manual=False) as daemon, daemon.resp(tls=daemon.authority.client()) as c:
+        for i in range(500):
+            c.ask("WEIR.LIMIT", "SET", f"limit-{i}", "10/s keys=8")
+            c.ask("WEIR.TAKE", f"limit-{i}", "k")
+        sizes = []
+
+        def scrape():
+            with daemon.http(tls=daemon.authority.client()) as h:
+                for _ in range(10):
+                    sizes.append(len(h.ask("GET", "/metrics").body))
+        worst = worst_answer(daemon, scrape)
+        check("takes are decided between scrapes",
+              worst < 0.5 and len(sizes) > 10 and min(sizes) > 100000,
+              f"worst {worst * 1000:.0f} ms, scrapes {len(sizes)}, bytes {min(sizes)}")
+        check("nothing is left of them", until(lambda: info(daemon, "memory_batches",
+                                                            "memory_output") == [0, 0]))
 
 
 def renegotiation():
@@ -206,8 +232,8 @@ def records_that_are_never_whole():
 
 def main():
     return play("serve-tls-attacks", [
-        handshakes_that_do_not_go_on, garbage, a_flood_of_handshakes, renegotiation,
-        clients_that_do_not_read, records_that_are_never_whole])
+        handshakes_that_do_not_go_on, garbage, a_flood_of_handshakes, a_storm_of_scrapes,
+        renegotiation, clients_that_do_not_read, records_that_are_never_whole])
 
 
 if __name__ == "__main__":
