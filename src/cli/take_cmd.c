@@ -136,6 +136,8 @@ static void print_plain(const struct weir_verdict *v, bool fell_back)
         print_time(", retry in ", v->retry_after_ns);
     if (v->reset_after_ns > 0)
         print_time(", all back in ", v->reset_after_ns);
+    if (v->warned > 0)
+        (void)fputs(", warn= crossed", stdout);
     (void)putchar('\n');
 }
 
@@ -158,6 +160,8 @@ static void print_json(const struct weir_verdict *v, bool fell_back)
     (v->allowed ? weir__json_null(&j) : weir__json_int(&j, v->retry_after_ns));
     weir__json_key(&j, "reset_after_ns");
     weir__json_int(&j, v->reset_after_ns);
+    weir__json_key(&j, "warned");
+    weir__json_bool(&j, v->warned > 0);
     weir__json_key(&j, "fallback");
     weir__json_bool(&j, fell_back);
     weir__json_close(&j, '}');

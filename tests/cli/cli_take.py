@@ -70,6 +70,10 @@ def answers_are_lines():
     row("words may stand before the options", ["10/s", "alice", "--json"], ALLOWED, r"\{.*\}\n", "")
     row("memory ends with the command", ["fixed-window 1/h", "alice"], ALLOWED)
     row("so the next is granted too", ["fixed-window 1/h", "alice"], ALLOWED)
+    row("a grant that is told of", ["fixed-window 2/h warn=50%", "alice"], ALLOWED,
+        r"allowed: 1 of 2 left, all back in .*, warn= crossed\n")
+    row("a block", ["token-bucket 1/h initial=empty block=1h after=1", "alice"], DENIED,
+        r"denied \(BLOCKED\): 0 of 1 left, retry in 1h, .*")
     row("help has examples", ["--help"], ALLOWED, r"usage: weir take .*Examples:.*", "")
 
 
@@ -77,11 +81,15 @@ def json_is_for_machines():
     told = json.loads(take("10/s", "alice", "--json")[1])
     expect("a grant as JSON", told,
            {"allowed": True, "reason": "OK", "limit": 10, "remaining": 9, "wait_ns": 0,
-            "retry_after_ns": None, "reset_after_ns": 100000000, "fallback": False})
+            "retry_after_ns": None, "reset_after_ns": 100000000, "warned": False,
+            "fallback": False})
     told = json.loads(take("10/s", "alice", "cost=11", "--json")[1])
     expect("a refusal as JSON", told,
            {"allowed": False, "reason": "TOO_BIG", "limit": 10, "remaining": 10,
-            "wait_ns": None, "retry_after_ns": -1, "reset_after_ns": 0, "fallback": False})
+            "wait_ns": None, "retry_after_ns": -1, "reset_after_ns": 0, "warned": False,
+            "fallback": False})
+    told = json.loads(take("fixed-window 2/h warn=50%", "alice", "--json")[1])
+    expect("a grant that is told of", (told["allowed"], told["warned"]), (True, True))
 
 
 def what_is_wrong_is_named():
