@@ -354,7 +354,7 @@ static void addresses_are_read_as_they_are_written(void **state)
 
 #define MANY 100000
 
-static char many_text[MANY][2][32];
+static char many_text[MANY][2][48];
 static struct weir_override many[MANY];
 
 static void many_init(int64_t plus)
