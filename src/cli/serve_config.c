@@ -159,6 +159,7 @@ struct serve_read {
     struct config *config;
     struct serve_options options;
     struct serve_text *texts;
+    char *keys;
     struct rules *rules;
 };
 
@@ -170,6 +171,18 @@ struct serve_file {
     struct serve_read *first;      /* what the daemon was started with, which uses it to its end */
     char path[];
 };
+
+/* What the daemon has been told of them is in its stores. */
+static void read_free_overrides(struct serve_read *r)
+{
+    free(r->options.override);
+    free(r->options.entry);
+    free(r->keys);
+    r->options.override = NULL;
+    r->options.entry = NULL;
+    r->options.overrides = r->options.entries = 0;
+    r->keys = NULL;
+}
 
 static void read_free(struct serve_read *r)
 {
@@ -184,8 +197,7 @@ static void read_free(struct serve_read *r)
     rules_close(r->rules);
     config_close(r->config);
     free(r->options.limit);
-    free(r->options.override);
-    free(r->options.entry);
+    read_free_overrides(r);
     free(r);
 }
 
@@ -229,6 +241,9 @@ static struct serve_read *read_new(struct serve_file *f, struct config *c)
         serve_read_changes(&reading);
         config_sort(r->config);
         r->texts = reading.texts;
+        r->keys = reading.keys;
+        if (r->keys)
+            config_forget_overrides(r->config);
         if (!reading.exhausted)
             return r;
     }
@@ -288,6 +303,8 @@ static void source_accept(struct serve_source *s)
         f->first = f->last;
     if (f->now != f->last && f->now != f->first)
         read_free(f->now);
+    else if (f->now && f->now != f->last)
+        read_free_overrides(f->now); /* the first: what it was started with is used otherwise */
     f->now = f->last;
 }
 

@@ -200,6 +200,53 @@ static void file_parse(struct config *c, struct config_file *f)
         config_sections(c, f);
 }
 
+/* Has the file parsed, in memory of its own, and hands that over to the config unless the file has
+ * overrides and lists alone: these can be many, and may be forgotten. */
+static void file_parse_apart(struct config *c, struct config_file *f, int fd)
+{
+    struct config_inside *in = c->inside;
+    struct config_chunk *others = in->chunks, **end = &in->chunks;
+    struct config_limit **limits = in->limits_end;
+    struct config_rule **rules = in->rules_end;
+    const size_t mistakes = c->mistakes;
+
+    in->chunks = NULL;
+    if (file_load(c, f, fd))
+        file_parse(c, f);
+    if (f->included && mistakes == c->mistakes && limits == in->limits_end &&
+        rules == in->rules_end) {
+        f->chunks = in->chunks;
+        in->chunks = others;
+        return;
+    }
+    while (*end)
+        end = &(*end)->next;
+    *end = others;
+}
+
+static void chunks_free(struct config_chunk **chunks)
+{
+    while (*chunks) {
+        struct config_chunk *k = *chunks;
+
+        *chunks = k->next;
+        free(k);
+    }
+}
+
+void config_forget_overrides(struct config *c)
+{
+    c->overrides = NULL;
+    c->entries = NULL;
+    for (struct config_file *f = c->inside->files; f; f = f->next) {
+        if (f->chunks) {
+            f->bytes = NULL;
+            f->root = NULL;
+        }
+        chunks_free(&f->chunks);
+    }
+}
+
 static struct config_file *file_read(struct config *c, const char *path, bool included)
 {
     struct config_file *f = file_add(c, path, included);
@@ -207,8 +254,8 @@ static struct config_file *file_read(struct config *c, const char *path, bool in
 
     if (f && fd < 0)
         config_blame_at(c, f->path, 0, 0, "cannot be opened: %s", strerror(errno));
-    else if (f && file_load(c, f, fd))
-        file_parse(c, f);
+    else if (f)
+        file_parse_apart(c, f, fd);
     if (fd >= 0)
         (void)close(fd);
     return f;
@@ -354,12 +401,8 @@ void config_close(struct config *c)
 {
     if (!c)
         return;
-    while (c->inside->chunks) {
-        struct config_chunk *k = c->inside->chunks;
-
-        c->inside->chunks = k->next;
-        free(k);
-    }
+    config_forget_overrides(c);
+    chunks_free(&c->inside->chunks);
     free(c->inside);
     free(c->mistake);
     free(c);

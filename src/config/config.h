@@ -161,6 +161,10 @@ struct config *config_open_bytes(const char *path, const char *bytes, size_t len
                                  const struct config_key *settings);
 void config_close(struct config *c);
 
+/* Frees the overrides and lists, and the included files that have nothing else. They are NULL then,
+ * and none of their texts and places may be used any more. */
+void config_forget_overrides(struct config *c);
+
 /* Reports a mistake in a value, at byte `column` (from 1) of its text; 0 is the value as a whole.
  * A NULL node is the file as a whole. */
 void config_blame(struct config *c, const struct config_node *at, int column, const char *format,

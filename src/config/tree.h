@@ -15,7 +15,8 @@ struct config_file {
     int number;     /* in the order of reading */
     uint64_t stamp; /* of the file, before its bytes were read */
     bool included;
-    struct config_node *root; /* or NULL */
+    struct config_node *root;    /* or NULL */
+    struct config_chunk *chunks; /* its own, if it has overrides and lists and nothing else */
 };
 
 struct config_node {

@@ -274,6 +274,8 @@ static int server_set_overrides(struct server *s)
     if (!overrides_apply(&c, NULL, &s->options))
         return USAGE_ERROR;
     overrides_keep(&c);
+    if (c.set + c.listed >= OVERRIDES_MANY)
+        allocator_trim();
     if (c.set + c.listed > 0)
         log_print(s->log, "overrides: %zu; entries of lists: %zu", c.set, c.listed);
     return 0;

@@ -236,6 +236,69 @@ static void overrides_blame_twice(struct reading *g)
     }
 }
 
+/* ---- What is kept ---------------------------------------------------------------------------- */
+
+#define SHARED_TEXTS 64 /* limits of one text are kept once, if they are not too many */
+
+static char *text_put(char **at, const char *text)
+{
+    char *to = *at;
+
+    *at = stpcpy(to, text) + 1;
+    return to;
+}
+
+/* The text of a limit, shared with others. */
+static const char *text_share(const char *cache[SHARED_TEXTS], char **at, const char *text)
+{
+    size_t hash = 0;
+
+    for (const char *c = text; *c; c++)
+        hash = 31 * hash + (unsigned char)*c;
+    if (!cache[hash % SHARED_TEXTS] || strcmp(cache[hash % SHARED_TEXTS], text) != 0)
+        cache[hash % SHARED_TEXTS] = text_put(at, text);
+    return cache[hash % SHARED_TEXTS];
+}
+
+/* Copies keys and limits into one piece of memory: the tree of the file takes several times as
+ * much. */
+static bool overrides_copy(struct serve_reading *r)
+{
+    struct serve_options *o = r->options;
+    const char *cache[SHARED_TEXTS] = {NULL};
+    size_t bytes = 1;
+    char *at, *fits;
+
+    for (size_t i = 0; i < o->overrides; i++)
+        bytes += strlen(o->override[i].key) + strlen(o->override[i].limit) + 2;
+    for (size_t i = 0; i < o->entries; i++)
+        bytes += strlen(o->entry[i].entry) + 1;
+    at = r->keys = malloc(bytes);
+    if (!at)
+        return false;
+    for (size_t i = 0; i < o->overrides; i++) {
+        o->override[i].key = text_put(&at, o->override[i].key);
+        o->override[i].limit = text_share(cache, &at, o->override[i].limit);
+    }
+    for (size_t i = 0; i < o->entries; i++)
+        o->entry[i].entry = text_put(&at, o->entry[i].entry);
+    fits = malloc((size_t)(at - r->keys) + 1);
+    if (fits) { /* without what texts share; a second copy, so that the heap has no hole */
+        const ptrdiff_t moved = fits - r->keys;
+
+        memcpy(fits, r->keys, (size_t)(at - r->keys));
+        for (size_t i = 0; i < o->overrides; i++) {
+            o->override[i].key += moved;
+            o->override[i].limit += moved;
+        }
+        for (size_t i = 0; i < o->entries; i++)
+            o->entry[i].entry += moved;
+        free(r->keys);
+        r->keys = fits;
+    }
+    return true;
+}
+
 static bool reading_make_room(struct reading *g)
 {
     struct serve_options *to = g->r->options;
@@ -269,6 +332,8 @@ void serve_read_overrides(struct serve_reading *r)
         qsort(r->options->entry, r->options->entries, sizeof r->options->entry[0],
               serve_entry_order);
         overrides_blame_twice(g);
+        if (r->config->mistakes == 0 && !overrides_copy(r))
+            r->exhausted = true;
     }
     if (g)
         free(g->named);

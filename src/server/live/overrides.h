@@ -29,6 +29,10 @@ struct overrides_change {
  * told, and what was set before it is undone. */
 bool overrides_apply(struct overrides_change *c, const struct serve_options *then,
                      const struct serve_options *next);
+/* After a file was read that has as many: what its reader needed for a while goes back to the
+ * system. */
+#define OVERRIDES_MANY 10000
+
 /* Undoes it; or forgets how. One of them must be called after overrides_apply. */
 void overrides_undo(struct overrides_change *c);
 void overrides_keep(struct overrides_change *c);

@@ -14,6 +14,7 @@
 #include "server/background.h"
 #include "server/internal.h"
 #include "server/live/keep.h"
+#include "server/live/overrides.h"
 #include "server/live/reload_limits.h"
 
 #define LOOK_MS      1000 /* how often it looks whether the file has changed */
@@ -113,6 +114,8 @@ static void reload_run(struct reload *r, const char *why)
         log_set_level(s->log, next->log_level);
         r->source->accept(r->source);
         r->now = next;
+        if (next->overrides + next->entries >= OVERRIDES_MANY)
+            allocator_trim();
     } else {
         access_drop(files);
         log_at(s->log, LOG_LEVEL_ERROR,

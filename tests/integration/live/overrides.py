@@ -304,6 +304,8 @@ def a_hundred_thousand(most=None):
         stop.set()
         thread.join()
         expect("replaced, and no take failed", (burst(c, last), bad), (first + 10, []))
+        check("an override takes little, the file's text for it included",
+              is_sanitized() or daemon.rss_mib() < 40, daemon.rss_mib())
         folder.write(many(30).replace("    keys:", "    keys:\n      bad: fixed-window 1/h"),
                      "many.yaml")
         told = refused(c, "WEIR.CONFIG", "RELOAD")
