@@ -1,11 +1,13 @@
 #!/bin/sh
-# Only failures count: five wrong passwords of an account in ten minutes, and as many right ones as it likes.
+# Only failures count: five wrong passwords of an account in ten minutes, and any number of right
+# ones.
 #
 #     weir serve --limit 'logins=sliding-log 5/10m' &
 #     examples/accounts/login.sh 7311
 #
-# Each attempt reserves one, so that a burst of guesses cannot pass all at once; a right password gives
-# it back, a wrong one commits it. If the program dies in between, the attempt counts (LAPSE keep).
+# Each attempt reserves one, so that a burst of guesses cannot pass all at once; a right password
+# gives it back, a wrong one commits it. If the program dies in between, the attempt counts (LAPSE
+# keep).
 set -eu
 port=${1:-7311}
 
@@ -33,9 +35,16 @@ login() { # ACCOUNT right|wrong, over RESP
     fi
 }
 
-for attempt in right right right right right right right; do login alice "$attempt"; done | sort | uniq -c
-for attempt in wrong wrong wrong wrong wrong right wrong; do login mallory "$attempt"; done | sort | uniq -c
+logins() { # ACCOUNT right|wrong...
+    account=$1
+    shift
+    for attempt in "$@"; do login "$account" "$attempt"; done | sort | uniq -c
+}
+
+logins alice right right right right right right right
+logins mallory wrong wrong wrong wrong wrong right wrong
 
 id=$(post reserve limit=logins key=bob cost=1 ttl=30s | sed -n 's/.*"id":"\([^"]*\)".*/\1/p')
 echo "over HTTP, bob: $(post cancel "id=$id")"
-echo "mallory: $(post reserve limit=logins key=mallory cost=1 ttl=30s | sed 's/.*"reason":"\([A-Z]*\)".*/\1/')"
+reason=$(post reserve limit=logins key=mallory cost=1 ttl=30s)
+echo "mallory: $(echo "$reason" | sed 's/.*"reason":"\([A-Z]*\)".*/\1/')"

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Count what it cost: an estimate is reserved before a call, and what it did cost is committed after it.
-# Here tokens of a language model; bytes of a download and milliseconds of a query are counted alike.
+# Count what it cost: an estimate is reserved before a call, and what it did cost is committed after
+# it. Here tokens of a language model; bytes of a download, milliseconds of a query count alike.
 #
 #     weir serve --limit 'tokens=token-bucket 1000/1m' &
 #     examples/accounts/tokens.sh 7311
 #
-# The estimate is the context and the longest answer that the call asks for. A call that dies without a
-# commit counts as its estimate when its time to live is over.
+# The estimate is the context and the longest answer that the call asks for. A call that dies
+# without a commit counts as its estimate when its time to live is over.
 set -eu
 port=${1:-7311}
 

@@ -20,13 +20,14 @@
  *     key that had not reserved would have been full at 50 s, and would owe 60
  *
  * Terms that make callers wait (pacer, leaky-bucket with a delay, the smooth ones) give nothing
- * back: their turns have been given to others meanwhile.
+ * back: their turns have been given to others meanwhile. Nor does a term with block=: what it would
+ * have refused had the key owed less is not known.
  */
 #include "algo/due.h"
 
 bool weir__meter_drains(const struct weir__meter *m)
 {
-    return m->algo->drains &&
+    return m->algo->drains && !m->boxed &&
            (m->term.algorithm != WEIR_LEAKY_BUCKET || m->term.delay == WEIR_NONE);
 }
 
@@ -57,7 +58,7 @@ int64_t weir__meter_settle(const struct weir__meter *m, struct weir__state *s, i
     if (weir__meter_drains(m))
         return weir__meter_refund(m, s, weir__min(n, since), now_ns);
     weir__meter_touch(m, s, now_ns);
-    if (s->fresh_ns == 0 || n == 0 || !m->algo->settle)
+    if (s->fresh_ns == 0 || n == 0 || !m->algo->settle || m->boxed)
         return 0;
     return m->algo->settle(m, s, n, since, now_ns);
 }

@@ -5,10 +5,10 @@
 #include <stdio.h>
 
 static const char *const VERBS[] = {
-    [SIM_TAKE] = "take",     [SIM_PEEK] = "peek",     [SIM_CHARGE] = "charge",
-    [SIM_REFUND] = "refund", [SIM_CANCEL] = "cancel", [SIM_ENTER] = "enter",
-    [SIM_EXIT] = "exit",     [SIM_RESET] = "reset",   [SIM_LIMIT] = "limit",
-    [SIM_SIGNAL] = "signal",
+    [SIM_TAKE] = "take",     [SIM_PEEK] = "peek",       [SIM_CHARGE] = "charge",
+    [SIM_REFUND] = "refund", [SIM_CANCEL] = "cancel",   [SIM_ENTER] = "enter",
+    [SIM_EXIT] = "exit",     [SIM_RESET] = "reset",     [SIM_LIMIT] = "limit",
+    [SIM_SIGNAL] = "signal", [SIM_RESERVE] = "reserve", [SIM_COMMIT] = "commit",
 };
 
 const char *sim_verb_name(enum sim_verb verb)

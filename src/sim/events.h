@@ -25,6 +25,8 @@ enum sim_verb {
     SIM_CANCEL,
     SIM_ENTER,
     SIM_EXIT,
+    SIM_RESERVE,
+    SIM_COMMIT,
     SIM_RESET,
     SIM_LIMIT,
     SIM_SIGNAL
@@ -37,10 +39,12 @@ struct sim_event {
     enum sim_verb verb;
     bool timed; /* false: it happens at the time of the line before */
     int64_t time_ns;
-    struct weir__slice key; /* cancel, exit: the id */
+    struct weir__slice key; /* cancel, commit, exit: the id */
     int64_t cost;
     int64_t patience_ns; /* or WEIR_WAIT_DEFAULT */
     struct weir__slice id;
+    int64_t ttl_ns; /* reserve */
+    bool lapses_free;
     struct weir__slice limit;
     enum weir_outcome how;       /* exit */
     struct weir_signals signals; /* signal: the ones that are not SIM_SAME change */
@@ -50,8 +54,8 @@ struct sim_outcome {
     enum sim_verb verb;
     int64_t time_ns; /* since the start */
     struct weir__slice key, id;
-    int64_t cost;      /* refund, cancel, exit: what the limit took back */
-    bool has_verdict;  /* take, peek, charge, refund, cancel, enter, exit */
+    int64_t cost;     /* refund, cancel, exit: what the limit took back; commit: what was settled */
+    bool has_verdict; /* those before SIM_RESET */
     bool starts_fresh; /* limit: keys cannot keep their state */
     bool not_reset;    /* reset: a full table has no place for the key's fresh state */
     bool queued;       /* enter: the caller waits; sim_world_decided reports the outcome later */

@@ -10,17 +10,18 @@
 
 static bool has_id(const struct sim_event *e)
 {
-    return e->verb == SIM_TAKE || e->verb == SIM_ENTER;
+    return e->verb == SIM_TAKE || e->verb == SIM_ENTER || e->verb == SIM_RESERVE;
 }
 
 static bool has_wait(const struct sim_event *e)
 {
-    return has_id(e) || e->verb == SIM_PEEK;
+    return e->verb == SIM_TAKE || e->verb == SIM_ENTER || e->verb == SIM_PEEK;
 }
 
 static bool has_cost(const struct sim_event *e)
 {
-    return has_wait(e) || e->verb == SIM_REFUND || e->verb == SIM_CHARGE;
+    return has_wait(e) || e->verb == SIM_REFUND || e->verb == SIM_CHARGE ||
+           e->verb == SIM_RESERVE || e->verb == SIM_COMMIT;
 }
 
 static bool read_cost(struct weir__slice word, struct sim_event *e, struct sim_error *error)
@@ -36,7 +37,9 @@ static bool read_cost(struct weir__slice word, struct sim_event *e, struct sim_e
     }
     return sim_fail_word(
         error, "", word,
-        has_id(e) ? " is neither a cost nor an option (wait=DURATION, wait=forever, as=ID)"
+        e->verb == SIM_RESERVE
+            ? " is neither a cost nor an option (ttl=DURATION, lapse=keep|free, as=ID)"
+        : has_id(e) ? " is neither a cost nor an option (wait=DURATION, wait=forever, as=ID)"
         : e->verb == SIM_PEEK ? " is neither a cost nor an option (wait=DURATION, wait=forever)"
                               : " is not a cost");
 }
@@ -53,6 +56,25 @@ static bool read_wait(struct weir__slice value, struct sim_event *e, struct sim_
                          " is not valid; expected forever or a duration such as 250ms");
 }
 
+/* ttl=DURATION and lapse=keep|free of a reservation. False and no error: it is neither. */
+static bool read_reserve(struct weir__slice name, struct weir__slice value, struct sim_event *e,
+                         struct sim_error *error)
+{
+    if (weir__slice_is(name, "ttl") && e->ttl_ns == 0) {
+        if (weir__parse_duration(value, &e->ttl_ns) != WEIR__NUMBER_OK || e->ttl_ns == 0 ||
+            e->ttl_ns > WEIR_ACCOUNT_TTL_MAX)
+            return sim_fail_word(error, "ttl=", value,
+                                 " is not valid; expected a duration up to 24h, such as 30s");
+        return true;
+    }
+    if (!weir__slice_is(name, "lapse"))
+        return false;
+    e->lapses_free = weir__slice_is(value, "free");
+    if (!e->lapses_free && !weir__slice_is(value, "keep"))
+        return sim_fail_word(error, "lapse=", value, " is not valid; expected keep or free");
+    return true;
+}
+
 /* The words behind the key. */
 static bool read_rest(struct weir__slice rest, struct sim_event *e, struct sim_error *error)
 {
@@ -67,6 +89,11 @@ static bool read_rest(struct weir__slice rest, struct sim_event *e, struct sim_e
             return true;
         if (value.len > 0)
             value = (struct weir__slice){value.at + 1, value.len - 1};
+        error->text[0] = '\0';
+        if (e->verb == SIM_RESERVE && name.len < word.len && read_reserve(name, value, e, error))
+            continue;
+        if (error->text[0] != '\0')
+            return false;
         if (has_wait(e) && !wait && weir__slice_is(name, "wait") && name.len < word.len) {
             wait = true;
             if (!read_wait(value, e, error))
@@ -174,7 +201,8 @@ static bool read_event(struct weir__slice rest, struct sim_event *e, struct sim_
     if (!sim_verb_parse(word, &e->verb))
         return sim_fail_word(
             error, "unknown verb ", word,
-            "; expected take, peek, charge, refund, cancel, enter, exit, signal, reset or limit");
+            "; expected take, peek, charge, refund, cancel, reserve, commit, enter, exit, signal, "
+            "reset or limit");
     if (e->verb == SIM_LIMIT) {
         e->limit = rest;
         return true;
@@ -184,12 +212,17 @@ static bool read_event(struct weir__slice rest, struct sim_event *e, struct sim_
     e->key = weir__slice_word(&rest);
     if (e->key.len == 0)
         return sim_fail(error, "expected %s after %s",
-                        e->verb == SIM_CANCEL || e->verb == SIM_EXIT ? "an id" : "a key",
+                        e->verb == SIM_CANCEL || e->verb == SIM_COMMIT || e->verb == SIM_EXIT
+                            ? "an id"
+                            : "a key",
                         sim_verb_name(e->verb));
     if (e->key.len > SIM_KEY_MAX)
         return sim_fail(error, "the key has %zu bytes; at most %d are accepted", e->key.len,
                         SIM_KEY_MAX);
-    return read_rest(rest, e, error);
+    if (!read_rest(rest, e, error))
+        return false;
+    return e->verb != SIM_RESERVE || (e->ttl_ns > 0 && e->id.len > 0) ||
+           sim_fail(error, "a reserve needs ttl=DURATION and as=ID");
 }
 
 /* A # that starts a word starts a comment. */

@@ -186,6 +186,69 @@ static bool world_refund(struct sim_world *w, const struct sim_event *event,
     return code ? sim__failed(error, "refund", code) : sim__look(w, out, error);
 }
 
+/* ---- Estimates ------------------------------------------------------------------------------- */
+
+static bool world_estimate(struct sim_world *w, const struct sim_event *event,
+                           struct sim_outcome *out, struct sim_error *error)
+{
+    const struct weir_request rq = sim__request(w, event->key, event->cost, event->patience_ns);
+    struct sim_name *name = sim_names_make(&w->ids, event->id);
+    struct sim_ticket *t;
+    uint64_t id;
+    int code;
+
+    if (!name)
+        return sim_fail(error, "out of memory, or of names: at most %d are kept", SIM_IDS_MAX);
+    if (sim__is_waiting(w, event->id))
+        return sim_fail_word(error, "", event->id, " still waits to enter");
+    code = weir_account_reserve_at(w->engine, &rq, event->ttl_ns,
+                                   event->lapses_free ? WEIR_LAPSE_FREE : WEIR_LAPSE_KEEP,
+                                   sim__now(w).now_ns, &id, &out->verdict);
+    if (code == WEIR_EGUARD)
+        return sim_fail(error, "this limit has a guard, which cannot be reserved from");
+    if (code)
+        return sim__failed(error, "reserve", code);
+    t = sim__ticket_keep(name, event->key, &id, sizeof id);
+    if (!t)
+        return sim_fail(error, "out of memory");
+    t->kind = SIM_TICKET_RESERVED;
+    return sim__state(w, out, error);
+}
+
+/* Settles it; one that is settled, has lapsed or was refused changes nothing, and its cost is 0. */
+static bool world_settle(struct sim_world *w, const struct sim_ticket *t, bool commits,
+                         struct sim_outcome *out, struct sim_error *error)
+{
+    struct weir_request rq;
+    uint64_t id;
+    int code;
+
+    memcpy(&id, t->bytes, sizeof id);
+    out->key = sim__ticket_key(t);
+    rq = sim__request(w, out->key, commits ? out->cost : 0, 0);
+    if (commits)
+        code = weir_account_commit_at(w->engine, &rq, id, sim__now(w).now_ns, &out->verdict);
+    else
+        code = weir_account_cancel_at(w->engine, &rq, id, sim__now(w).now_ns, &out->cost);
+    if (code == WEIR_ESETTLED)
+        out->cost = 0;
+    else if (code)
+        return sim__failed(error, commits ? "commit" : "cancel", code);
+    return code == 0 && commits ? sim__state(w, out, error) : sim__look(w, out, error);
+}
+
+static bool world_commit(struct sim_world *w, const struct sim_event *event,
+                         struct sim_outcome *out, struct sim_error *error)
+{
+    const struct sim_name *name = sim_names_find(&w->ids, event->key);
+    const struct sim_ticket *t = name ? name->value : NULL;
+
+    if (!t || t->kind != SIM_TICKET_RESERVED)
+        return sim_fail_word(error, "no estimate is named ", event->key,
+                             "; name one with reserve ... as=ID");
+    return world_settle(w, t, true, out, error);
+}
+
 static bool world_cancel(struct sim_world *w, const struct sim_event *event,
                          struct sim_outcome *out, struct sim_error *error)
 {
@@ -197,6 +260,8 @@ static bool world_cancel(struct sim_world *w, const struct sim_event *event,
     if (!t)
         return sim_fail_word(error, "no reservation is named ", event->key,
                              "; name one with take ... as=ID");
+    if (t->kind == SIM_TICKET_RESERVED)
+        return world_settle(w, t, false, out, error);
     if (t->kind != SIM_TICKET_TAKEN)
         return sim_fail_word(error, "", event->key, " was entered, not taken: exit leaves it");
     out->key = sim__ticket_key(t);
@@ -324,6 +389,8 @@ bool sim_world_apply(struct sim_world *w, const struct sim_event *event, struct 
     case SIM_CHARGE: return world_charge(w, event, out, error);
     case SIM_REFUND: return world_refund(w, event, out, error);
     case SIM_CANCEL: return world_cancel(w, event, out, error);
+    case SIM_RESERVE: return world_estimate(w, event, out, error);
+    case SIM_COMMIT: return world_commit(w, event, out, error);
     case SIM_ENTER: return sim__enter(w, event, out, error);
     case SIM_EXIT: return sim__exit(w, event, out, error);
     case SIM_SIGNAL: return world_set_signals(w, &event->signals, error);

@@ -9,9 +9,9 @@
 
 /* What a name stands for: a reservation, or a call. The engine's receipt is a struct
  * weir_reservation or weir_ticket without the terms that it does not use, so that a million names
- * fit in memory; the key follows it. */
+ * fit in memory, or the number of an estimate; the key follows it. */
 struct sim_ticket {
-    enum { SIM_TICKET_TAKEN, SIM_TICKET_WAITING, SIM_TICKET_ENTERED } kind;
+    enum { SIM_TICKET_TAKEN, SIM_TICKET_WAITING, SIM_TICKET_ENTERED, SIM_TICKET_RESERVED } kind;
     struct sim_waiter *waiter; /* SIM_TICKET_WAITING */
     int64_t cost;              /* SIM_TICKET_ENTERED: what an exit returns; 0 once it has left */
     size_t room, receipt_len, key_len;

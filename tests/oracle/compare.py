@@ -37,6 +37,7 @@ CHARGES = 2           # seeds of these millions also charge without asking; othe
 CONSTANTS = 10**12    # seeds from here on also make limits that count nothing
 OPTIONS = 2 * 10**12  # and from here on limits with anchor=
 BLOCKS = 3 * 10**12   # and from here on limits with block= and warn=
+ACCOUNTS = 4 * 10**12  # and from here on estimates that are settled later, without block=
 BUCKETS = ["token-bucket", "leaky-bucket", "pacer", "smooth-bursty", "min-interval"]
 ZONES = ["UTC", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Kathmandu",
          "Australia/Sydney", "America/Sao_Paulo", "Africa/Cairo", "Asia/Tokyo", "America/Havana"]
@@ -68,7 +69,7 @@ class Limits:
 
     def __init__(self, rng, seed=0):
         self.rng, self.constants = rng, CONSTANTS <= seed < OPTIONS
-        self.options, self.blocks = OPTIONS <= seed < BLOCKS, seed >= BLOCKS
+        self.options, self.blocks = OPTIONS <= seed < BLOCKS, BLOCKS <= seed < ACCOUNTS
 
     def count(self):
         r = self.rng
@@ -278,6 +279,7 @@ class Script:
         self.last = self.sim.start + 1, 1, 0
         self.limits = Limits(r, seed)
         self.charges = seed // 10**6 % 10 == CHARGES
+        self.accounts, self.estimates = seed >= ACCOUNTS, []
         self.terms = [self.limits.term()
                       for _ in range(1 if r.random() < 0.75 else r.randint(2, 3))]
         self.keys = [f"k{i}" for i in range(r.choice([1, 1, 2, 3]))]
@@ -369,6 +371,10 @@ class Script:
             self.terms = self.limits.change(self.terms, self.versions > 8)
             self.put(f"{self.at()} limit " + limit_text(self.terms))
             return
+        if self.accounts and r.random() < 0.5:
+            self.estimate(key)
+            self.look(dict(zip(FIELDS, self.expected[-1])))
+            return
         if kind < 0.66:
             wait, name = self.wait(), ""
             if r.random() < 0.4:
@@ -387,6 +393,20 @@ class Script:
         else:
             self.put(f"{self.at()} reset {key}")
         self.look(dict(zip(FIELDS, self.expected[-1])))
+
+    def estimate(self, key):
+        """Reserves one, or settles one of the last."""
+        r = self.rng
+        if not self.estimates or r.random() < 0.5:
+            self.estimates.append(f"e{len(self.estimates)}")
+            ttl = duration(max(1, min(D, r.choice([r.choice(ROUND), int(10 ** r.uniform(6, 13))]))))
+            lapse = r.choice(["", " lapse=keep", " lapse=free", " lapse=free"])
+            self.put(f"{self.at()} reserve {key} {self.cost()} ttl={ttl}{lapse} "
+                     f"as={self.estimates[-1]}")
+        elif r.random() < 0.3:
+            self.put(f"{self.at()} cancel {r.choice(self.estimates[-5:])}")
+        else:
+            self.put(f"{self.at()} commit {r.choice(self.estimates[-5:])} {self.cost()}")
 
     def cancel(self, name):
         """Mostly before it acts, or just then."""

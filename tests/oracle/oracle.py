@@ -39,6 +39,8 @@ from fractions import Fraction
 from math import ceil, floor
 from zoneinfo import ZoneInfo
 
+from account import Accounts
+
 FOREVER = 1 << 200
 DEFAULT_START = 1704067200 * 10**9          # 2024-01-01T00:00:00Z
 KEPT_VERSIONS = 8
@@ -952,7 +954,7 @@ Verdict = namedtuple("Verdict", "allowed reason limit remaining wait retry reset
                      defaults=(False,))
 
 
-class Sim:
+class Sim(Accounts):
     """A limit with its versions, the keys, and the lines of a script one by one."""
 
     def __init__(self, start_ns=DEFAULT_START, limit_text=None):
@@ -962,6 +964,9 @@ class Sim:
         self.resets = 0             # of any key: each voids the reservations made before it
         self.lineages = 0           # terms whose states carry over have the same lineage
         self.names = {}             # as=ID -> Reservation
+        self.accounts = {}          # key -> its open estimates (account.py)
+        self.reserved = {}          # as=ID -> (key, number)
+        self.estimates = 0
         if limit_text:
             self.define(limit_text)
 
@@ -1132,10 +1137,15 @@ class Sim:
             return (time, verb) + ("-",) * 10
         if verb == "reset":
             self.keys.pop(rest[0], None)
+            self.accounts.pop(rest[0], None)
             self.resets += 1
             return (time, verb) + ("-",) * 10
-        if verb == "cancel":
+        if verb == "cancel" and rest[0] in self.reserved:
+            key, cost, v = self.commit(rest[0], None)
+        elif verb == "cancel":
             key, cost, v = self.cancel(rest[0])
+        elif verb == "commit":
+            key, cost, v = self.commit(rest[0], int(rest[1]))
         else:
             key, cost, v = self.event(verb, rest)
         return (time, verb, key, str(cost), "allow" if v.allowed else "deny", v.reason,
@@ -1148,6 +1158,10 @@ class Sim:
         key, rest = rest[0], rest[1:]
         cost = int(rest.pop(0)) if rest and "=" not in rest[0] else 1
         opts = dict(o.split("=", 1) for o in rest)
+        if verb == "reserve":
+            return self.reserve(key, cost, opts)
+        if key in self.accounts:
+            self.lapse(key)
         if verb == "charge":
             return key, cost, self.charge(key, cost)
         if verb == "refund":
@@ -1176,6 +1190,9 @@ class Sim:
                 return s, 0
             return t.cancel(s, self.now, r.cost, max(r.acts[i], self.now), z)
         returned, v = self.give_back(r.key, back)
+        if r.key in self.accounts:      # the key is looked at after it
+            self.lapse(r.key)
+            v = self.stands(*self.touch(r.key))
         return r.key, returned, v
 
 

@@ -13,11 +13,16 @@ static void bad_lines_say_what_is_wrong(void **state)
         const char *line, *says;
     } ROWS[] = {
         {"0s", "unknown verb ''"},
+        {"0s reserve k 5 as=a", "a reserve needs ttl=DURATION and as=ID"},
+        {"0s reserve k 5 ttl=25h as=a", "ttl='25h' is not valid"},
+        {"0s reserve k 5 ttl=1s lapse=lose as=a", "lapse='lose' is not valid"},
+        {"0s commit", "expected an id after commit"},
         {"take k", "time 'take' is not valid"},
         {"0x take k", "time '0x' is not valid"},
         {"-1s take k", "time '-1s' is not valid"},
         {"0s grab k",
-         "unknown verb 'grab'; expected take, peek, charge, refund, cancel, enter, exit, signal, "
+         "unknown verb 'grab'; expected take, peek, charge, refund, cancel, reserve, commit, "
+         "enter, exit, signal, "
          "reset or limit"},
         {"0s take", "expected a key after take"},
         {"0s cancel", "expected an id after cancel"},

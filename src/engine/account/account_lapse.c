@@ -108,7 +108,7 @@ void weir__account_reset(struct weir *w, const struct weir_request *rq, struct w
         return;
     weir__rcu_enter();
     if (account_lock(w, t, rq, now.now_ns, &access, &a)) {
-        a->mark = ~a->mark; /* one word, by which the account is void: it needs no journal */
+        a->terms = 0; /* one word, by which the account is void: it needs no journal */
         a->due_ns = INT64_MAX;
         weir__table_unlock(&access);
     }

@@ -300,6 +300,8 @@ bool reference_apply(struct reference *w, const struct sim_event *event, struct 
     case SIM_CHARGE: return reference_charge(w, event, out, error);
     case SIM_REFUND: return give_back(w, NULL, event->cost, out);
     case SIM_CANCEL: return reference_cancel(w, event, out, error);
+    case SIM_RESERVE:
+    case SIM_COMMIT: return sim_fail(error, "%s is not played here", sim_verb_name(event->verb));
     case SIM_ENTER: return reference_enter(w, event, out);
     case SIM_EXIT: return reference_exit(w, event, out, error);
     case SIM_SIGNAL: set_signals(w, &event->signals); return true;

@@ -328,6 +328,8 @@ bool player_apply(struct script_player *s, const struct sim_event *event, struct
     case SIM_CANCEL: return player_cancel(s, event, out, error);
     case SIM_RESET: return player_reset(s, event, error);
     case SIM_LIMIT: return player_limit(s, event, error);
+    case SIM_RESERVE:
+    case SIM_COMMIT: return sim_fail(error, "%s is not played here", sim_verb_name(event->verb));
     case SIM_ENTER: return player_enter(s, event, out, error);
     case SIM_EXIT: return player_exit(s, event, out, error);
     case SIM_SIGNAL: return player_signal(s, event, error);
@@ -416,6 +418,8 @@ bool limiter_player_apply(struct limiter_player *s, const struct sim_event *even
     case SIM_CHARGE:
         code = weir_limiter_charge_at(s->limiter, event->cost, now, &out->verdict);
         break;
+    case SIM_RESERVE:
+    case SIM_COMMIT:
     case SIM_ENTER:
     case SIM_EXIT:
     case SIM_SIGNAL: return sim_fail(error, "%s is not played here", sim_verb_name(event->verb));
