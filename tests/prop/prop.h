@@ -218,6 +218,7 @@ void prop_law_chain(struct prop_case *c);
 void prop_law_owes(struct prop_case *c);
 void prop_law_share(struct prop_case *c);
 void prop_law_several(struct prop_case *c);
+void prop_law_block(struct prop_case *c);
 void prop_law_warn(struct prop_case *c);
 void prop_law_text(struct prop_case *c);
 
