@@ -113,6 +113,14 @@ def sessions_are_resumed():
                 expect(f"{version.name}: served", again.recv(100), b"+PONG\r\n")
                 check(f"{version.name}: resumed", again.session_reused)
         expect("they are counted", info(daemon, "tls_resumed"), [2])
+        daemon.authority.sign("server")
+        daemon.signal(signal.SIGHUP)
+        check("the certificate is replaced", until(lambda: "loaded again" in daemon.log()))
+        with tls.wrap_socket(Resp(daemon.addresses[0]).socket, server_hostname="localhost",
+                             session=session) as again:
+            again.sendall(b"PING\r\n")
+            expect("a session of the one before is served", again.recv(100), b"+PONG\r\n")
+            check("by a full handshake", not again.session_reused)
 
 
 # ---- Where it is spoken ------------------------------------------------------------------------
@@ -365,6 +373,17 @@ def other_programs():
         got = run("curl", "-sS", *files, f"https://localhost:{port}/v1/take?limit=api&key=shop:k",
                   "-X", "POST")
         check("curl", json.loads(got)["allowed"] is True, got)
+        got = run("/usr/bin/python3", "-c", f"""
+import redis
+weir = redis.Redis("localhost", {port}, ssl=True, ssl_ca_certs={a.file!r},
+                   ssl_certfile={a.path("shop")!r}, ssl_keyfile={a.path("shop", "key")!r})
+print(weir.execute_command("WEIR.TAKE", "api", "shop:k")[0])
+weir = redis.Redis("localhost", {port}, ssl=True, ssl_ca_certs={a.file!r},
+                   ssl_certfile={a.path("shop")!r}, ssl_keyfile={a.path("shop", "key")!r},
+                   username="ops", password={OPS!r})
+print(weir.execute_command("WEIR.LIMIT", "SET", "new", "1/s"))
+""")
+        expect("redis-py", got.split(), ["1", "b'OK'"])
 
 
 def main():

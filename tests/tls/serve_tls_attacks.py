@@ -10,6 +10,7 @@ import contextlib
 import os
 import random
 import select
+import signal
 import socket
 import ssl
 import subprocess
@@ -146,6 +147,29 @@ def a_flood_of_handshakes():
               f"worst {worst * 1000:.0f} ms, handshakes {done}")
 
 
+def handshakes_take_turns_with_requests():
+    """Many clients begin at one instant, and then another asks: it does not wait for all."""
+    with tls_daemon("--threads", "1", manual=False) as daemon, \
+            daemon.resp(tls=daemon.authority.client()) as c:
+        c.ask("PING")
+        first, crowd = hello(), [dial(daemon) for _ in range(200)]
+        daemon.signal(signal.SIGSTOP)
+        for line in crowd:
+            line.sendall(first)
+        c.send("PING")
+        began = time.monotonic()
+        daemon.signal(signal.SIGCONT)
+        c.read()
+        served = time.monotonic() - began
+        for line in crowd:
+            line.recv(1)
+        all_began = time.monotonic() - began
+        for line in crowd:
+            line.close()
+        check("a request passes a crowd of handshakes", served < all_began / 3,
+              f"{served * 1000:.0f} of {all_began * 1000:.0f} ms")
+
+
 def a_storm_of_scrapes():
     with tls_daemon(manual=False) as daemon, daemon.resp(tls=daemon.authority.client()) as c:
         for i in range(500):
@@ -232,8 +256,9 @@ def records_that_are_never_whole():
 
 def main():
     return play("serve-tls-attacks", [
-        handshakes_that_do_not_go_on, garbage, a_flood_of_handshakes, a_storm_of_scrapes,
-        renegotiation, clients_that_do_not_read, records_that_are_never_whole])
+        handshakes_that_do_not_go_on, garbage, a_flood_of_handshakes,
+        handshakes_take_turns_with_requests, a_storm_of_scrapes, renegotiation,
+        clients_that_do_not_read, records_that_are_never_whole])
 
 
 if __name__ == "__main__":
