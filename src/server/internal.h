@@ -377,6 +377,7 @@ struct limit_entry {
     _Atomic bool gone;              /* its policy was forgotten */
     bool anonymous;                 /* its policy is anonymous */
     struct memory *memory;          /* where it is counted, if it came with a request */
+    uint64_t keys_bytes;            /* of its overrides and lists, as they were counted last */
     struct limit_entry *next_retired;
     struct {
         uint64_t evicted, refusals; /* as they were at that time */
@@ -399,7 +400,7 @@ struct limit_entry *limit_entry_make(struct weir__slice name, const struct weir_
                                      struct store *store);
 /* The entry has another limit now; false: out of memory, and it has the one before. */
 bool limit_entry_change(struct limit_entry *h, const struct weir_limit *parsed);
-/* The bytes that it takes, without its policy. */
+/* The bytes that it takes with its overrides and lists, without its policy. */
 size_t limit_entry_bytes(const struct limit_entry *h);
 void limit_entry_release(struct limit_entry *l);
 static inline unsigned tally_slot_of(const struct limit *l)

@@ -59,6 +59,14 @@ static const struct row ROWS[] = {
     {"refuses merge keys", "<<: {a: b}\n", "1:1 merge keys (<<) are not supported"},
     {"refuses a second document", "threads: 1\n---\nthreads: 2\n", "2:1 a second document"},
     {"refuses keys that are lists", "[a]: b\n", "1:1 a key must be a word"},
+    {"has overrides and lists",
+     "overrides: {a: {keys: {k: 1/s}, prefixes: {p: 2/s}}}\nlists: {a: {allow: x, deny: [y, z]}}\n",
+     ""},
+    {"refuses what is no override",
+     "overrides: {a: {keys: [k], prefixs: {}}, b: 1/s}\nlists: {a: {alow: x, deny: {y: z}}}\n",
+     "1:23 'keys' has a list\n1:28 unknown key 'prefixs': expected keys or prefixes; did you mean "
+     "'prefixes'?\n1:45 'b' has a single value\n2:13 unknown key 'alow': expected allow or deny; "
+     "did you mean 'allow'?\n2:28 'deny' has a map"},
     {"follows a reference", "limits: {a: &x 10/s, b: *x}\n", ""},
     {"shows a mistake where it was written", "limits:\n  a: &x [1]\n  b: *x\n",
      "2:6 'a' has a list\n2:6 'b' has a list"},

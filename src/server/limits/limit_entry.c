@@ -39,7 +39,8 @@ struct limit_entry *limit_entry_make(struct weir__slice name, const struct weir_
 
 size_t limit_entry_bytes(const struct limit_entry *h)
 {
-    return sizeof *h + strlen(h->name) + 1 + weir__limit_bytes(h->limit.parsed) + 2 * MEMORY_PIECE;
+    return sizeof *h + strlen(h->name) + 1 + weir__limit_bytes(h->limit.parsed) + 2 * MEMORY_PIECE +
+           h->keys_bytes;
 }
 
 void limit_entry_release(struct limit_entry *h)

@@ -356,6 +356,17 @@ bool names_change(struct names *n, struct limit_entry *h)
     return true;
 }
 
+void names_count_keys(struct names *n, struct limit_entry *h)
+{
+    struct weir_overrides_stats now;
+
+    (void)pthread_mutex_lock(&n->adding);
+    weir_overrides_stats(h->store->engine, h->limit.policy, &now);
+    atomic_fetch_add(&n->bytes, now.bytes - h->keys_bytes);
+    h->keys_bytes = now.bytes;
+    (void)pthread_mutex_unlock(&n->adding);
+}
+
 struct stores *names_stores(struct names *n)
 {
     return n->stores;

@@ -23,6 +23,9 @@ struct limit_entry *names_find(struct names *n, struct weir__slice name);
  * many. Fewer than `most` (at most NAMES_PAGE): there are no more. */
 size_t names_page(struct names *n, const char *after, struct limit_entry **page, size_t most);
 
+/* Its overrides or lists have changed: their memory is counted again. */
+void names_count_keys(struct names *n, struct limit_entry *h);
+
 /* ---- Writing: between these two, from within names_enter ------------------------------------- */
 
 /* Others may change names before it returns. */

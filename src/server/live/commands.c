@@ -91,6 +91,7 @@ int live_override_set(struct conn *c, struct weir__slice limit, struct weir__sli
         weir_override_get(h->store->engine, h->limit.policy, key.at, key.len, prefix, &before) == 1;
     error = weir_overrides_set(h->store->engine, h->limit.policy, &one, 1, 0, NULL, why);
     keep_end(s, error == 0);
+    names_count_keys(s->names, h);
     return error;
 }
 
@@ -185,6 +186,7 @@ int live_list_edit(struct conn *c, struct weir__slice limit, enum weir_list whic
     error = (add ? weir_list_add : weir_list_remove)(h->store->engine, h->limit.policy, which,
                                                      entry, n, &changed);
     keep_end(s, error == 0);
+    names_count_keys(s->names, h);
     if (error == WEIR_EFULL)
         (void)snprintf(why->text, sizeof why->text,
                        "limit reached: a list of '%s' would have more than %d entries", h->name,

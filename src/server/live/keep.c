@@ -334,7 +334,7 @@ static void record_make(struct server *s, const struct record *r, bool limits, c
 {
     struct weir_diag why = {.text = ""};
     struct change_line l;
-    const struct limit_entry *h;
+    struct limit_entry *h;
     int error = 0;
 
     if (!keep_line_read((struct weir__slice){r->line, strlen(r->line) - 1}, text, &l) ||
@@ -346,6 +346,8 @@ static void record_make(struct server *s, const struct record *r, bool limits, c
         names_enter(s->names);
         h = names_find(s->names, l.name);
         error = h ? change_key(h, &l, &why) : WEIR_EGONE;
+        if (h)
+            names_count_keys(s->names, h);
         names_leave(s->names);
     }
     if (error)

@@ -72,14 +72,16 @@ static void done_end(struct overrides_change *c, bool undo)
 {
     while (c->done) {
         struct overrides_done *d = c->done;
-        const struct limit_entry *h;
+        struct limit_entry *h;
 
         c->done = d->next;
         if (undo) {
             names_enter(c->server->names);
             h = names_known(c->server->names, weir__slice_of(d->name));
-            if (h)
+            if (h) {
                 done_undo(d, h);
+                names_count_keys(c->server->names, h);
+            }
             names_leave(c->server->names);
         }
         done_free(d);
@@ -162,7 +164,7 @@ static bool file_overrides_set(struct overrides_change *c, const char *name,
 {
     struct overrides_done *d = done_open(c, name);
     struct weir_diag why = {.text = "out of memory"};
-    const struct limit_entry *h;
+    struct limit_entry *h;
     size_t which = n;
     bool good = d != NULL;
 
@@ -172,6 +174,8 @@ static bool file_overrides_set(struct overrides_change *c, const char *name,
         good = weir_overrides_set(h->store->engine, h->limit.policy, edit, n, 0, &which, &why) == 0;
     else
         good = good && !h;
+    if (h)
+        names_count_keys(c->server->names, h);
     names_leave(c->server->names);
     for (size_t i = 0; i < n && good && h; i++) {
         c->set += edit[i].limit != NULL;
@@ -329,7 +333,7 @@ static bool list_apply(struct overrides_change *c, const struct serve_entry *was
     const char *name = n_is > 0 ? is->name : was->name;
     const enum limit_fate fate = change_fate(c, name);
     struct overrides_done *d = fate == LIMIT_GOES ? NULL : done_open(c, name);
-    const struct limit_entry *h;
+    struct limit_entry *h;
     int error = 0;
 
     if (fate == LIMIT_GOES)
@@ -339,8 +343,10 @@ static bool list_apply(struct overrides_change *c, const struct serve_entry *was
     d->which = (n_is > 0 ? is->allow : was->allow) ? WEIR_LIST_ALLOW : WEIR_LIST_DENY;
     names_enter(c->server->names);
     h = names_find(c->server->names, weir__slice_of(name));
-    if (h)
+    if (h) {
         error = list_set(h, d);
+        names_count_keys(c->server->names, h);
+    }
     names_leave(c->server->names);
     c->listed += h ? d->adds : 0;
     c->unlisted += h ? d->removes : 0;

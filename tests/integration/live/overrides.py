@@ -184,6 +184,11 @@ def live_by_resp():
         for n in range(3, 10):
             last = c.ask("WEIR.OVERRIDE", "SET", "api", "x" * n, "1/h", "PREFIX")
         expect("eight lengths", last, "OK")
+        kept = int(c.info()["memory_names"])
+        c.ask("WEIR.OVERRIDE", "SET", "api", "m" * 5000, "1/h")
+        check("they are counted", 5000 < int(c.info()["memory_names"]) - kept < 9000, kept)
+        c.ask("WEIR.OVERRIDE", "DEL", "api", "m" * 5000)
+        expect("and no longer", int(c.info()["memory_names"]), kept)
         told = refused(c, "WEIR.OVERRIDE", "SET", "api", "x" * 10, "1/h", "PREFIX")
         check("a ninth is refused", "have 8 lengths" in told, told)
 
