@@ -1,6 +1,6 @@
 /* What block= promises by itself: 2 x after - 1 refusals within a period do not happen without a
- * block among them; a block is no shorter than the first and no longer than the longest; and it ends
- * when it was said to end, however often the key asks meanwhile. */
+ * block among them; a block is no shorter than the first and no longer than the longest; and it
+ * ends when it was said to end, however often the key asks meanwhile. */
 #include "prop.h"
 
 #include <inttypes.h>
