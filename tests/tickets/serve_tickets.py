@@ -440,68 +440,141 @@ def over_http():
 
 
 class Model:
-    """The open tickets, by what should end them."""
+    """The open tickets: their key, the line they are tied to, when they end, when they entered."""
+
+    LEASE_S = 10
 
     def __init__(self):
-        self.open, self.now = {}, 0
+        self.open, self.dead, self.now = {}, [], 0
+        self.orphans = []       # permits of a killed daemon: their key, and when their lease ends
 
-    def lapse(self):
-        gone = [t for t, (_, _, ends) in self.open.items() if ends <= self.now]
-        return [(t, self.open.pop(t)) for t in gone]
+    def enter(self, ticket_id, key, line, ttl_s):
+        self.open[ticket_id] = (key, line, self.now + ttl_s, self.now)
+
+    def end(self, which):
+        for gone in [t for t, ticket_of in self.open.items() if which(t, *ticket_of)]:
+            del self.open[gone]
+            self.dead.append(gone)
+
+    def advance(self, seconds):
+        self.now += seconds
+        self.end(lambda t, key, line, ends, entered: ends <= self.now)
+        self.orphans = [(key, ends) for key, ends in self.orphans if ends > self.now]
+
+    def kill(self):
+        self.orphans += [(key, entered + self.LEASE_S)
+                         for key, _, _, entered in self.open.values()]
+        self.end(lambda *_: True)
 
     def held(self, key):
-        return sum(1 for k, _, _ in self.open.values() if k == key)
+        return sum(1 for k, *_ in [*self.open.values(), *self.orphans] if k == key)
+
+
+class Walk:
+    """A random walk of clients over one limit, step by step beside the model."""
+
+    def __init__(self, chance, *flags):
+        self.chance, self.flags, self.model = chance, flags, Model()
+        self.daemon = self.lines = self.c = None
+        self.begin()
+
+    def begin(self, now_ns=None):
+        self.daemon = Daemon("--limit", f"c=concurrency 4 lease={Model.LEASE_S}s", "--threads",
+                             "2", *self.flags)
+        self.c, self.lines = self.daemon.resp(), [self.daemon.resp() for _ in range(4)]
+        if now_ns is not None:
+            self.c.ask("WEIR.CLOCK", "SET", now_ns)
+
+    def end(self):
+        for line in [self.c, *self.lines]:
+            line.close()
+        self.daemon.__exit__(None, None, None)
+
+    def settled(self):
+        return until(lambda: self.c.info()["open_tickets"] == str(len(self.model.open)))
+
+    def enter(self, line, key):
+        ttl, tied = self.chance.randrange(1, Model.LEASE_S + 1), self.chance.random() < 0.4
+        reply = enter(line, "c", "TTL", f"{ttl}s", *(["CONN"] if tied else []), key=key)
+        if reply[6]:
+            self.model.enter(reply[6], key, line if tied else None, ttl)
+            return self.model.held(key) <= 4
+        return self.model.held(key) == 4
+
+    def exit(self, line):
+        if not self.model.open:
+            return True
+        t = self.chance.choice(list(self.model.open))
+        done = line.ask("WEIR.EXIT", t, self.chance.choice(["OK", "ERROR", "DROP", "IGNORE"]))
+        self.model.end(lambda one, *_: one == t)
+        return done == "OK"
+
+    def exit_again(self, line):
+        return not self.model.dead or \
+            stale(line.ask("WEIR.EXIT", self.chance.choice(self.model.dead)))
+
+    def wait(self):
+        seconds = self.chance.randrange(1, 4)
+        self.c.ask("WEIR.CLOCK", "ADVANCE", f"{seconds}s")
+        self.model.advance(seconds)
+        return self.settled()
+
+    def leave(self, i):
+        line = self.lines[i]
+        (line.reset if self.chance.random() < 0.5 else line.close)()
+        self.model.end(lambda t, key, tied_to, *_: tied_to is line)
+        self.lines[i] = self.daemon.resp()
+        return self.settled()
+
+    def kill(self):
+        now_ns = self.c.ask("WEIR.CLOCK", "GET")
+        self.daemon.process.kill()
+        self.daemon.process.wait()
+        self.daemon.ended_by_test = True
+        self.end()
+        self.model.kill()
+        self.begin(now_ns)
+        return True
+
+    def step(self, kills):
+        i, what, key = self.chance.randrange(4), self.chance.random(), self.chance.choice("ab")
+        if kills and what < 0.02:
+            return "the daemon is killed", self.kill()
+        if what < 0.45:
+            return "entered if there is room", self.enter(self.lines[i], key)
+        if what < 0.65:
+            return "exit", self.exit(self.lines[i])
+        if what < 0.80:
+            return "stale", self.exit_again(self.lines[i])
+        if what < 0.90:
+            return "time passes", self.wait()
+        return "a client leaves", self.leave(i)
+
+
+def walk(steps, *flags, kills=False):
+    seed = random.randrange(1 << 30)
+    w = Walk(random.Random(seed), *flags)
+    for step in range(steps):
+        what, good = w.step(kills)
+        left_of = {key: left(w.c, "c", key) for key in "ab"}
+        wanted = {key: 4 - w.model.held(key) for key in "ab"}
+        if not check(f"seed {seed}, step {step}: {what}", good) or \
+                not expect(f"seed {seed}, step {step}: permits after {what}", left_of, wanted):
+            break
+    info = w.c.info()
+    if not kills:
+        expect("the counters agree", int(info["tickets_entered"]), len(w.model.open) +
+               sum(int(info[f"tickets_{word}"]) for word in ("exited", "lapsed", "abandoned")))
+    w.end()
 
 
 def a_ticket_is_freed_exactly_once():
-    seed = random.randrange(1 << 30)
-    chance = random.Random(seed)
-    with Daemon("--limit", "c=concurrency 4 lease=10s", "--threads", "2") as daemon, \
-            daemon.resp() as c:
-        model, lines, dead = Model(), [daemon.resp() for _ in range(4)], []
-        for step in range(600):
-            i, what = chance.randrange(len(lines)), chance.random()
-            key = chance.choice("ab")
-            if what < 0.45:
-                ttl = chance.randrange(1, 11)
-                tied = chance.random() < 0.4
-                reply = enter(lines[i], "c", "TTL", f"{ttl}s", *(["CONN"] if tied else []), key=key)
-                expect(f"seed {seed}, step {step}: entered while there is room", reply[0] == 1,
-                       model.held(key) < 4)
-                if reply[6]:
-                    model.open[reply[6]] = (key, lines[i] if tied else None, model.now + ttl)
-            elif what < 0.65 and model.open:
-                t = chance.choice(list(model.open))
-                how = chance.choice(["OK", "ERROR", "DROP", "IGNORE"])
-                expect(f"seed {seed}, step {step}: exit", lines[i].ask("WEIR.EXIT", t, how), "OK")
-                dead.append(t)
-                del model.open[t]
-            elif what < 0.80 and dead:
-                check(f"seed {seed}, step {step}: stale",
-                      stale(lines[i].ask("WEIR.EXIT", chance.choice(dead))))
-            elif what < 0.90:
-                model.now += (more := chance.randrange(1, 4))
-                c.ask("WEIR.CLOCK", "ADVANCE", f"{more}s")
-                dead += [t for t, _ in model.lapse()]
-                until(lambda: c.info()["open_tickets"] == str(len(model.open)))
-            else:
-                (lines[i].reset if chance.random() < 0.5 else lines[i].close)()
-                gone = [t for t, (_, line, _) in model.open.items() if line is lines[i]]
-                dead += gone
-                for t in gone:
-                    del model.open[t]
-                lines[i] = daemon.resp()
-                until(lambda: c.info()["open_tickets"] == str(len(model.open)))
-            for key in "ab":
-                if not expect(f"seed {seed}, step {step}: permits of {key}", left(c, "c", key),
-                              4 - model.held(key)):
-                    return
-        info = c.info()
-        expect("the counters agree", int(info["tickets_entered"]), len(model.open) +
-               sum(int(info[word]) for word in ("tickets_exited", "tickets_lapsed",
-                                              "tickets_abandoned")))
-        for line in lines:
-            line.close()
+    walk(600)
+
+
+def also_if_daemons_are_killed():
+    with tempfile.TemporaryDirectory(prefix="weir-") as folder:
+        walk(300, "--store", f"file:{folder}/store", "--max-keys", "1000", kills=True)
 
 
 # ---- Restarts ----------------------------------------------------------------------------------
@@ -540,7 +613,7 @@ SCENES = [a_permit_is_held_until_its_exit, words_are_checked, all_or_nothing, co
           took_is_what_the_call_took, every_guard_is_served, a_peek_shows_the_state,
           a_permit_is_waited_for, a_lease_wakes_who_waits, tickets_are_bounded,
           what_waits_has_room, tokens_are_asked_for, over_http, a_ticket_is_freed_exactly_once,
-          a_restart_on_a_file]
+          also_if_daemons_are_killed, a_restart_on_a_file]
 
 if __name__ == "__main__":
     sys.exit(play("serve_tickets", SCENES))
