@@ -259,6 +259,22 @@ def certificates_of_clients():
             expect("which it may have", c.ask("AUTH", OPS), "OK")
 
 
+def a_resumed_session_has_its_name():
+    with tls_daemon("--tls-ca", "HERE/authority.pem", tokens=TOKENS) as daemon:
+        daemon.authority.sign("shop")
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            tls = daemon.authority.client("shop", newest=version)
+            with daemon.resp(tls=tls) as c:
+                expect("by its certificate", c.ask("WEIR.TAKE", "api", "shop:k")[0], 1)
+                session = c.socket.session
+            with tls.wrap_socket(Resp(daemon.addresses[0]).socket, server_hostname="localhost",
+                                 session=session) as again:
+                again.sendall(b"WEIR.TAKE api shop:k\r\nWEIR.TAKE api k\r\n")
+                got = again.recv(1000)
+                check(f"{version.name}: resumed, with the same rights", again.session_reused
+                      and got.startswith(b"*6\r\n:1\r\n") and b"-NOPERM" in got, got)
+
+
 def a_removed_name_ends_its_connections():
     with tls_daemon("--tls-ca", "HERE/authority.pem", tokens=TOKENS) as daemon:
         daemon.authority.sign("shop")
@@ -391,7 +407,7 @@ def main():
         resp_and_http_over_both_versions, requests_and_replies_of_all_sizes,
         a_reply_waits_for_its_turn, protocols_are_agreed_on, sessions_are_resumed,
         listeners_speak_tls_or_not, the_wrong_kind_is_told, a_configuration_file_says_so_too,
-        mistakes_are_told_at_the_start, certificates_of_clients,
+        mistakes_are_told_at_the_start, certificates_of_clients, a_resumed_session_has_its_name,
         a_removed_name_ends_its_connections, the_name_is_a_key,
         certificates_are_replaced_under_load, other_programs])
 
