@@ -409,7 +409,8 @@ const struct command SERVE_COMMAND = {
     .about = TEXTS("Decides limits for other programs, on one port, in RESP (any Redis client) and "
                    "HTTP. docs/reference/serve.md describes the commands and routes.",
                    "Prints 'listening on ADDRESS' for each address once it accepts connections. "
-                   "SIGHUP reads the configuration file again. SIGTERM or SIGINT ends the daemon: "
+                   "SIGHUP reads the configuration file, tokens and certificates again. SIGTERM or "
+                   "SIGINT ends the daemon: "
                    "it sends delayed replies first (see "
                    "--drain); a second signal ends it at once."),
     .options = OPTIONS,

@@ -278,7 +278,7 @@ static size_t conn_serve(struct conn *c, char *bytes, size_t len)
     long used;
 
     if (c->protocol == PROTOCOL_UNKNOWN) {
-        if (bytes[0] == TLS_HELLO_BYTE) {
+        if (bytes[0] == TLS_HELLO_BYTE && !c->tls) {
             tls_refuse_hello(c);
             return len;
         }

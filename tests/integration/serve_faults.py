@@ -55,12 +55,14 @@ def hostile_bytes_end_their_connection_only():
             check(f"{sentence}: other clients are served", witness.ask("PING") == "PONG")
         check("memory stays", daemon.rss_mib() - before < 20,
               f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
-        for bad in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x7fELF" * 1000 + b"\r\n",
-                    bytes.fromhex("16030100a5010000a10303") + b"\r\n"):
+        for bad in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x7fELF" * 1000 + b"\r\n"):
             with Resp(daemon.addresses[0], timeout=3) as c:
                 c.send_behind(bad)
                 check(f"{bad[:8]!r} is no command",
                       c.take_line().startswith(b"-ERR unknown command"))
+        with Resp(daemon.addresses[0], timeout=3) as c:
+            c.send_bytes(bytes.fromhex("16030100a5010000a10303") + b"\r\n")
+            expect("TLS gets an alert, and the end", c.rest(), bytes.fromhex("15030100020246"))
 
 
 def forged_http_smuggles_no_commands():

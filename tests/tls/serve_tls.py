@@ -203,7 +203,9 @@ def mistakes_are_told_at_the_start():
                 ("--tls-ca authority.pem", "--tls-ca needs a certificate"),
                 ("--tls-cert server.pem --tls-key server.key --tls-clients optional",
                  "--tls-clients needs"),
-                ("--listen tls://127.0.0.1:0", "TLS needs a certificate")):
+                ("--listen tls://127.0.0.1:0", "TLS needs a certificate"),
+                ("--listen 0.0.0.0:0 --tls-cert server.pem --tls-key server.key",
+                 "can be reached from other machines")):
             done = subprocess.run([WEIR, "serve", "--config", "none", "--listen", "127.0.0.1:0",
                                    *words.split()], cwd=folder, capture_output=True, timeout=20,
                                   stdin=subprocess.DEVNULL, check=False)
