@@ -26,7 +26,7 @@ struct weir__slice weir__slice_cut(struct weir__slice *s, char stop)
     const size_t len = hit ? (size_t)(hit - s->at) : s->len;
     const struct weir__slice head = {s->at, len};
 
-    s->at += len;
+    s->at = len > 0 ? s->at + len : s->at; /* an empty slice may have no bytes at all */
     s->len -= len;
     return head;
 }

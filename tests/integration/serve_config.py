@@ -81,8 +81,10 @@ def check_says_what_it_understood():
     told = json.loads(out)
     expect("and as JSON", (status, told["ok"], told["listen"], told["store"], len(told["limits"])),
            (0, True, ["127.0.0.1:7311"], "memory:", 4))
+    with open(example, encoding="utf-8") as file:
+        line = 1 + file.read().splitlines().index("  login: sliding-log 5/1m")
     expect("a limit has its place", told["limits"][1],
-           {"name": "login", "limit": "sliding-log 5/m", "at": f"{example}:42:3"})
+           {"name": "login", "limit": "sliding-log 5/m", "at": f"{example}:{line}:3"})
 
 
 def check_tells_every_mistake():
