@@ -16,6 +16,9 @@ include/weir.h that has a semicolon at the end of a line. C11, and warnings are 
     have no more headers and variables than a reader sees. The whole is then run, and must exit with
     0.
 
+The pages of docs/guide/clients are left out: they show files that tests/examples/clients.py
+compiles with the library of a client.
+
 The header is also included from C++, and a block fenced as ```cpp is a program in C++11. Last,
 errors planted in blocks of each kind must be found.
 """
@@ -83,7 +86,7 @@ def documents(source):
     for folder, below, names in os.walk(source):
         below[:] = sorted(name for name in below if not name.startswith((".", "build")))
         for name in sorted(names):
-            if name.endswith(".md"):
+            if name.endswith(".md") and not folder.endswith("docs/guide/clients"):
                 yield os.path.relpath(os.path.join(folder, name), source)
 
 

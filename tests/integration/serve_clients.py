@@ -199,6 +199,19 @@ def ioredis():
     by_client("ioredis.mjs", 32, "ioredis")
 
 
+def ioredis_in_the_guide():
+    """examples/clients/node/take.mjs, where Node finds the package."""
+    folder = packages()
+    with Daemon("--limit", "api=fixed-window 1/1h") as daemon:
+        with open(os.path.join(CLIENTS, "../../examples/clients/node/take.mjs"),
+                  encoding="utf-8") as file:
+            text = file.read().replace("7311", str(daemon.addresses[0][1]))
+        with open(os.path.join(folder, "take.mjs"), "w", encoding="utf-8") as file:
+            file.write(text)
+        asked = [run(program("node"), file.name) for _ in range(2)]
+        expect("take.mjs", asked, [(0, "0 of 1 left\n"), (0, "wait 3600000 ms\n")])
+
+
 def iovalkey():
     by_client("ioredis.mjs", 32, "iovalkey")
 
@@ -447,5 +460,5 @@ def through_nginx(daemon, port, way):
 if __name__ == "__main__":
     sys.exit(play("clients that people have", [
         redis_cli, redis_cli_pipe_mode, redis_cli_on_a_terminal, redis_benchmark, ioredis,
-        ioredis_over_tls, iovalkey, node_redis, node_redis_4, newest_of_both, glide, redis_py, curl,
-        nginx_auth_request]))
+        ioredis_in_the_guide, ioredis_over_tls, iovalkey, node_redis, node_redis_4, newest_of_both,
+        glide, redis_py, curl, nginx_auth_request]))

@@ -5,13 +5,13 @@ class Limit
   WEIR = URI(ENV.fetch('WEIR', 'http://127.0.0.1:7311'))
   FIELDS = %w[ratelimit ratelimit-policy retry-after].freeze
 
-  def initialize(app, name, client = ->(env) { env['REMOTE_ADDR'] })
-    @app, @name, @client = app, name, client
+  def initialize(app, name, client: ->(env) { env['REMOTE_ADDR'] }, closed: false)
+    @app, @name, @client, @closed = app, name, client, closed
   end
 
   def call(env)
     answer = ask(@client.call(env))
-    return @app.call(env) unless answer # without weir, requests pass
+    return @closed ? later(503, 'retry-after' => '1') : @app.call(env) unless answer # without weir
 
     fields = FIELDS.to_h { |name| [name, answer[name]] }.compact
     case answer.code
@@ -19,13 +19,17 @@ class Limit
       status, headers, body = @app.call(env)
       [status, headers.merge(fields), body]
     when '429', '503'
-      [answer.code.to_i, fields.merge('content-type' => 'text/plain'), ["try again later\n"]]
+      later(answer.code.to_i, fields)
     else
       raise "weir: #{answer.code} for the limit #{@name}"
     end
   end
 
   private
+
+  def later(status, fields)
+    [status, fields.merge('content-type' => 'text/plain'), ["try again later\n"]]
+  end
 
   def ask(client)
     Net::HTTP.start(WEIR.host, WEIR.port, open_timeout: 0.1, read_timeout: 0.5, max_retries: 0) do |weir|

@@ -2,7 +2,7 @@
 const WEIR = process.env.WEIR ?? 'http://127.0.0.1:7311';
 const FIELDS = ['ratelimit', 'ratelimit-policy', 'retry-after'];
 
-export function limit(name, client = (req) => req.socket.remoteAddress) {
+export function limit(name, { client = (req) => req.socket.remoteAddress, closed = false } = {}) {
     return async (req, res, next) => {
         let answer;
         try {
@@ -12,7 +12,11 @@ export function limit(name, client = (req) => req.socket.remoteAddress) {
             });
             await answer.arrayBuffer();
         } catch {
-            return next(); // without weir, requests pass
+            if (!closed)
+                return next(); // without weir, requests pass
+            res.statusCode = 503;
+            res.setHeader('retry-after', '1');
+            return res.end('try again later\n');
         }
         for (const field of FIELDS)
             if (answer.headers.has(field))

@@ -10,12 +10,13 @@ FIELDS = ("RateLimit", "RateLimit-Policy", "Retry-After")
 
 
 class Limit:
-    def __init__(self, app, name, client=lambda environ: environ["REMOTE_ADDR"]):
-        self.app, self.name, self.client = app, name, client
+    def __init__(self, app, name, client=lambda environ: environ["REMOTE_ADDR"],
+                 closed=False):
+        self.app, self.name, self.client, self.closed = app, name, client, closed
         self.of_thread = threading.local()
 
     def ask(self, client):
-        """The status, or None without weir, and the header fields. One connection a thread."""
+        """The status, None without weir, and the header fields. One connection a thread."""
         if not hasattr(self.of_thread, "weir"):
             self.of_thread.weir = http.client.HTTPConnection(WEIR.netloc, timeout=0.5)
         try:
@@ -25,7 +26,7 @@ class Limit:
             answer.read()
         except (OSError, http.client.HTTPException):
             self.of_thread.weir.close()
-            return None, []
+            return (503, [("Retry-After", "1")]) if self.closed else (None, [])
         return answer.status, [(f, answer.headers[f]) for f in FIELDS if answer.headers[f]]
 
     def __call__(self, environ, start_response):
@@ -33,7 +34,7 @@ class Limit:
         if status in (429, 503):
             start_response(f"{status} try again later", [("Content-Type", "text/plain"), *fields])
             return [b"try again later\n"]
-        if status not in (204, None):    # without weir, requests pass
+        if status not in (204, None):
             raise RuntimeError(f"weir: {status} for the limit {self.name}")
 
         def start(status, headers, *error):
