@@ -1,4 +1,4 @@
-"""FastAPI, Starlette, any ASGI application: app = Limit(app, "api") asks weir before each request."""
+"""FastAPI, Starlette, any ASGI: app = Limit(app, "api") asks weir before each request."""
 
 import redis.asyncio
 import redis.exceptions
