@@ -33,6 +33,12 @@ class TlsSocket:
         self.timeout, self.lock = plain.gettimeout(), threading.Lock()
         self.tls.settimeout(0)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.tls.close()
+
     def __getattr__(self, name):
         return getattr(self.tls, name)
 
@@ -53,9 +59,9 @@ class TlsSocket:
                 with self.lock:
                     return what()
             except ssl.SSLWantReadError:
-                waits = ([self.tls], [])
+                waits = select.POLLIN
             except ssl.SSLWantWriteError:
-                waits = ([], [self.tls])
+                waits = select.POLLOUT
             except ssl.SSLError as error:
                 raise ConnectionError(str(error)) from None
             if self.timeout == 0:
@@ -63,7 +69,9 @@ class TlsSocket:
             left = end - time.monotonic()
             if left <= 0:
                 raise socket.timeout("timed out")
-            select.select(*waits, [], min(left, 0.05))
+            ready = select.poll()       # select() takes no descriptor above 1023
+            ready.register(self.tls, waits)
+            ready.poll(min(left, 0.05) * 1000)
 
     def recv(self, most):
         return self.attempt(lambda: self.tls.recv(most))

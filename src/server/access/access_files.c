@@ -83,12 +83,16 @@ static uint64_t path_stamp(const char *path, uint64_t before)
     return weir__hash(words, sizeof words, secret);
 }
 
+static uint64_t tls_stamp(const struct serve_options *o)
+{
+    return path_stamp(o->tls_ca, path_stamp(o->tls_key, path_stamp(o->tls_cert, 1)));
+}
+
 static uint64_t files_stamp(const struct server *s)
 {
     const struct serve_options *o = &s->options;
 
-    return path_stamp(o->tls_ca,
-                      path_stamp(o->tls_key, path_stamp(o->tls_cert, path_stamp(o->tokens, 1))));
+    return path_stamp(o->tokens, tls_stamp(o));
 }
 
 static struct access_files *files_new(const struct server *s, tokens_tell *tell, void *arg)
@@ -112,12 +116,30 @@ static bool files_read_tokens(const struct server *s, struct access_files *f, to
     return f->tokens || !s->options.tokens;
 }
 
+/* Files that are as they were make no new context: it would end the sessions of all clients. */
+static void files_share_tls(struct access *a, struct access_files *f)
+{
+    struct access_files *was = atomic_load(&a->now) ? access_files_retain(a) : NULL;
+
+    if (!was)
+        return;
+    if (was->tls && was->tls_stamp == f->tls_stamp)
+        f->tls = tls_context_share(was->tls);
+    access_files_release(a, was);
+}
+
 static bool files_read_tls(const struct server *s, struct access_files *f, tokens_tell *tell,
                            void *arg)
 {
-    if (s->options.tls_cert)
+    if (!s->options.tls_cert)
+        return true;
+    f->tls_stamp = tls_stamp(&s->options);
+    files_share_tls(s->access, f);
+    if (!f->tls) {
         f->tls = tls_context_read(&s->options, tell, arg);
-    return f->tls || !s->options.tls_cert;
+        f->tls_is_new = true;
+    }
+    return f->tls != NULL;
 }
 
 struct access_files *access_read(struct server *s, tokens_tell *tell, void *arg)
@@ -176,8 +198,10 @@ static void access_reload(struct access *a, const char *why)
     tls = files_read_tls(s, next, access_log, s);
     if (!tokens)
         next->tokens = tokens_share(was->tokens);
-    if (!tls)
+    if (!tls) {
         next->tls = tls_context_share(was->tls);
+        next->tls_stamp = was->tls_stamp; /* the files are read again the next time */
+    }
     access_files_release(a, was);
     if (!tokens || !tls)
         log_at(s->log, LOG_LEVEL_ERROR,
@@ -195,7 +219,7 @@ static void access_reload(struct access *a, const char *why)
     if (tokens && s->options.tokens)
         log_print(s->log, "access: loaded again (%s), tokens: %zu", why,
                   tokens_count(next->tokens));
-    if (tls && s->options.tls_cert)
+    if (tls && next->tls_is_new)
         log_print(s->log, "tls: certificate loaded again (%s): %s", why,
                   tls_context_text(next->tls));
 }

@@ -13,6 +13,8 @@ struct access_files {
     uint64_t stamp;             /* of the files when they were read */
     struct token_table *tokens; /* NULL: no token is needed */
     struct tls_context *tls;    /* NULL: no listener speaks TLS */
+    uint64_t tls_stamp;         /* of its files, ... */
+    bool tls_is_new;            /* ... which were read for this one */
 };
 
 struct access {
