@@ -110,6 +110,29 @@ static uint64_t look_at(struct weir *w, struct weir_request rq, struct probe *p,
     return sum;
 }
 
+static struct {
+    enum probe_policy policy;
+    int key;
+    uint64_t id; /* 0: there is none */
+} estimate;
+
+void probe_estimate(enum probe_policy p, int key, uint64_t id)
+{
+    estimate.policy = p;
+    estimate.key = key;
+    estimate.id = id;
+}
+
+static void look_at_estimate(struct weir *w, struct probe *p)
+{
+    const struct weir_request rq = probe_request(w, estimate.policy, estimate.key);
+
+    p->back = -1;
+    if (estimate.id && rq.policy &&
+        weir_account_cancel_at(w, &rq, estimate.id, PROBE_NOW, &p->back) != 0)
+        p->back = -1;
+}
+
 void probe_look(struct weir *w, struct probe *p)
 {
     struct weir_stats stats = {0};
@@ -124,6 +147,7 @@ void probe_look(struct weir *w, struct probe *p)
         }
     (void)weir_stats_at(w, PROBE_NOW, &stats);
     p->recovered = stats.recovered;
+    look_at_estimate(w, p);
     p->done = true;
 }
 
@@ -143,7 +167,7 @@ void probe_use(struct weir *w, struct probe *p)
 
 bool probe_same(const struct probe *a, const struct probe *b)
 {
-    return memcmp(a->sum, b->sum, sizeof a->sum) == 0;
+    return memcmp(a->sum, b->sum, sizeof a->sum) == 0 && a->back == b->back;
 }
 
 void probe_differ(const struct probe *a, const struct probe *b, char *out, size_t cap)

@@ -42,11 +42,14 @@ struct weir_request probe_request(struct weir *w, enum probe_policy p, int key);
 struct probe {
     bool done;
     uint64_t sum[PROBE_ALL][PROBE_KEYS]; /* 0: there is no such policy */
+    int64_t back; /* what a cancel of the estimate gave back; -1: there was no such one */
     uint64_t recovered;
     int64_t worst_ns; /* that anyone waited for an answer */
     char wrong[240];  /* empty: nothing */
 };
 
+/* From now on a look, after all else, also cancels the estimate of that number. */
+void probe_estimate(enum probe_policy p, int key, uint64_t id);
 /* Looks at every key. No error but WEIR_EBUSY is accepted, and that for a second at most. */
 void probe_look(struct weir *w, struct probe *p);
 /* Takes from every key: all must answer. */

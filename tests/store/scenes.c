@@ -74,6 +74,39 @@ static int cancel(struct scene_store *b, int parts)
     return weir_cancel_at(b->w, &b->reservation, PROBE_NOW, NULL);
 }
 
+/* Looks at later times find whether it lapses, too. */
+static int estimate(struct scene_store *b, int parts)
+{
+    struct weir_request rq = b->rq[0];
+    struct weir_verdict v;
+    uint64_t id;
+
+    (void)parts;
+    rq.cost = 3;
+    return weir_account_reserve_at(b->w, &rq, PROBE_SECOND, WEIR_LAPSE_FREE, PROBE_NOW, &id, &v);
+}
+
+static int commit(struct scene_store *b, int64_t cost)
+{
+    struct weir_request rq = b->rq[0];
+    struct weir_verdict v;
+
+    rq.cost = cost;
+    return weir_account_commit_at(b->w, &rq, b->estimate, PROBE_NOW, &v);
+}
+
+static int commit_less(struct scene_store *b, int parts)
+{
+    (void)parts;
+    return commit(b, 1);
+}
+
+static int commit_more(struct scene_store *b, int parts)
+{
+    (void)parts;
+    return commit(b, 9);
+}
+
 static int set(struct scene_store *b, enum probe_policy p, const char *limit)
 {
     return weir_policy_set_at(b->w, probe_name(p), limit, PROBE_NOW, NULL, NULL);
@@ -132,6 +165,37 @@ static void reserve(struct scene_store *b)
 
     b->rq[0].patience_ns = WEIR_FOREVER;
     must(weir_reserve_at(b->w, b->rq, 1, PROBE_NOW, &b->reservation, &v), "reserve");
+}
+
+/* An estimate of 4, which a commit settles; and of another key, so that the table exists. */
+static void estimate_before(struct scene_store *b)
+{
+    struct weir_request rq = b->rq[0];
+    struct weir_verdict v;
+    uint64_t other;
+
+    rq.cost = 4;
+    must(weir_account_reserve_at(b->w, &rq, 60 * PROBE_SECOND, WEIR_LAPSE_KEEP, PROBE_NOW,
+                                 &b->estimate, &v),
+         "estimate");
+    probe_estimate(b->scene->of[0].policy, b->scene->of[0].key, b->estimate);
+    rq.key = "other";
+    rq.key_len = strlen("other");
+    must(weir_account_reserve_at(b->w, &rq, 60 * PROBE_SECOND, WEIR_LAPSE_KEEP, PROBE_NOW, &other,
+                                 &v),
+         "another estimate");
+}
+
+/* One that has lapsed as nothing: the next take gives it back first. */
+static void estimate_lapsed(struct scene_store *b)
+{
+    struct weir_request rq = b->rq[0];
+    struct weir_verdict v;
+
+    rq.cost = 4;
+    must(weir_account_reserve_at(b->w, &rq, PROBE_SECOND, WEIR_LAPSE_FREE,
+                                 PROBE_NOW - 2 * PROBE_SECOND, &b->estimate, &v),
+         "estimate");
 }
 
 static void change(struct scene_store *b)
@@ -328,6 +392,15 @@ const struct scene scenes[] = {
     {.name = "reset", .act = reset, .of = ONE(BUCKET)},
     {.name = "reset, sliding-window", .act = reset, .of = ONE(RING)},
     {.name = "cancel", .act = cancel, .of = ONE(PACER), .prepare = reserve},
+    {.name = "the first estimate", .act = estimate, .of = ONE(BUCKET)},
+    {.name = "an estimate", .act = estimate, .of = ONE(BOTH), .prepare = estimate_before},
+    {.name = "commit of less", .act = commit_less, .of = ONE(BUCKET), .prepare = estimate_before},
+    {.name = "commit of less, several terms",
+     .act = commit_less,
+     .of = ONE(BOTH),
+     .prepare = estimate_before},
+    {.name = "commit of more", .act = commit_more, .of = ONE(LOG), .prepare = estimate_before},
+    {.name = "take after a lapse", .act = take, .of = ONE(BOTH), .prepare = estimate_lapsed},
     {.name = "a first decision", .act = take, .of = ONE(BUCKET), .unseated = true},
     {.name = "a first decision in a dead owner's slot",
      .act = take_three,
@@ -374,6 +447,7 @@ void scene_open(struct scene_store *b, const struct scene *s)
 
     memset(b, 0, sizeof *b);
     b->scene = s;
+    probe_estimate(PROBE_BUCKET, 0, 0);
     folder_path(b->path, "scene");
     folder_store(b->store, "scene");
     must(weir_open(&b->w, &o, NULL), "open");

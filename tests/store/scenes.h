@@ -20,6 +20,7 @@ struct scene_store {
     struct weir_request wide[WEIR_TERMS_MAX]; /* the most that one call may request */
     size_t wides;
     struct weir_reservation reservation;
+    uint64_t estimate;
 };
 
 struct scene {
