@@ -312,12 +312,34 @@ static inline int take_decide_once(struct weir *w, const struct weir_request *rq
     return peek_lone(w, &to, owner, &attempt, v);
 }
 
-static inline int take_decide_here(struct weir *w, const struct weir_request *rq,
-                                   enum weir__verb verb, struct weir__now now,
-                                   struct weir__receipt *receipt, struct weir_verdict *v)
+#define GO_ON 2 /* beside 0, errors and WEIR__STALE */
+
+/* To the remote store; or to what has lapsed: a key with reservations that lapse as nothing is
+ * decided as a transaction, so that others do not pay for it. GO_ON: it is decided here. */
+__attribute__((noinline)) static int take_detour(struct weir *w, const struct weir_request *rq,
+                                                 enum weir__verb verb, struct weir__now now,
+                                                 struct weir__receipt *receipt,
+                                                 struct weir_verdict *v)
+{
+    if (w->remote)
+        return w->remote->ops->decide(w->remote, rq, 1, verb, now, receipt, v);
+    return weir__account_lapse(w, rq, 1, now) ? weir__decide_all(w, rq, 1, verb, now, receipt, v)
+                                              : GO_ON;
+}
+
+static inline int take_decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
+                              struct weir__now now, struct weir__receipt *receipt,
+                              struct weir_verdict *v)
 {
     int error;
 
+    if (!weir__request_fits(rq) || !weir__now_fits(now.now_ns))
+        return WEIR_EINVAL;
+    if (__builtin_expect(atomic_load_explicit(&w->detours, memory_order_relaxed), 0)) {
+        error = take_detour(w, rq, verb, now, receipt, v);
+        if (error != GO_ON)
+            return error;
+    }
     do {
         weir__rcu_enter();
         error = take_decide_once(w, rq, verb, now, receipt, v);
@@ -326,35 +348,6 @@ static inline int take_decide_here(struct weir *w, const struct weir_request *rq
             error = weir__policy_refresh(rq->policy) ?: WEIR__STALE;
     } while (error == WEIR__STALE);
     return error ? weir__fallback_error(w, rq->policy, error, v) : 0;
-}
-
-/* To the remote store; or first to what has lapsed. */
-__attribute__((noinline)) static int take_detour(struct weir *w, const struct weir_request *rq,
-                                                 enum weir__verb verb, struct weir__now now,
-                                                 struct weir__receipt *receipt,
-                                                 struct weir_verdict *v)
-{
-    bool open;
-    int error;
-
-    if (w->remote)
-        return w->remote->ops->decide(w->remote, rq, 1, verb, now, receipt, v);
-    open = weir__account_lapse(w, rq, 1, now);
-    error = take_decide_here(w, rq, verb, now, receipt, v);
-    if (open && !error)
-        weir__account_extend(w, rq, 1, now, v);
-    return error;
-}
-
-static inline int take_decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
-                              struct weir__now now, struct weir__receipt *receipt,
-                              struct weir_verdict *v)
-{
-    if (!weir__request_fits(rq) || !weir__now_fits(now.now_ns))
-        return WEIR_EINVAL;
-    if (__builtin_expect(atomic_load_explicit(&w->detours, memory_order_relaxed), 0))
-        return take_detour(w, rq, verb, now, receipt, v);
-    return take_decide_here(w, rq, verb, now, receipt, v);
 }
 
 int weir__decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,

@@ -190,6 +190,9 @@ void http_reply_verdict_and(struct conn *c, const struct limit_op *op, int statu
 /* The same as http_reply_verdict with a body of its own in JSON. */
 void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
                        const struct weir_verdict *v, const char *body, size_t len);
+/* The same with header fields of its own, whole lines. */
+void http_reply_body(struct conn *c, const struct limit_op *op, int status,
+                     const struct weir_verdict *v, const char *fields, struct weir__slice body);
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
@@ -251,6 +254,8 @@ bool http_params_number(struct http_params *params, enum http_word word, int64_t
 
 /* Reads all parameters of the query, which are decoded in place. */
 bool http_params_query(struct http_params *params, struct weir__slice query, struct http_why *why);
+/* Takes the key from X-Weir-Key if it is not given: a proxy cannot escape a query. */
+void http_key_of_proxy(const struct http_call *call, struct http_params *params);
 /* Makes the operation. Limit and key are required. */
 bool http_params_op(struct conn *c, const struct http_params *params, struct limit_op *op,
                     struct http_why *why);

@@ -144,6 +144,16 @@ bool http_params_query(struct http_params *params, struct weir__slice query, str
     return read == 0 || http_because_of(why, 400, "invalid percent-encoding in ", p.name, "");
 }
 
+void http_key_of_proxy(const struct http_call *call, struct http_params *params)
+{
+    const struct weir__slice named = http_field_of(call->rq, "x-weir-key");
+
+    if (params->given & HTTP_MAY(KEY) || named.len == 0)
+        return;
+    params->key = named;
+    params->given |= HTTP_MAY(KEY);
+}
+
 /* ---- Operations ------------------------------------------------------------------------------ */
 
 bool http_key_fits(struct conn *c, struct weir__slice key, struct http_why *why)

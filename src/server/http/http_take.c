@@ -49,13 +49,17 @@ static bool http_take_read_op(const struct http_call *call, const struct http_ve
 {
     if (!http_params_query(params, call->rq->query, why) || !http_params_query(params, form, why) ||
         (json && !http_params_json(params, json, why)) ||
-        (verb->may & HTTP_MAY(ID) && !http_params_of_id(params, id, why)) ||
-        !http_params_op(call->conn, params, op, why) ||
-        (verb->complete && !verb->complete(op, params, why)))
+        (verb->may & HTTP_MAY(ID) && !http_params_of_id(params, id, why)))
+        return false;
+    if (verb->verb == OP_RESERVE)
+        http_key_of_proxy(call, params);
+    if (!http_params_op(call->conn, params, op, why))
+        return false;
+    op->shape = call->shape;
+    if (verb->complete && !verb->complete(op, params, why))
         return false;
     if (verb->may & HTTP_MAY(ID))
         op->id = id->number;
-    op->shape = call->shape;
     return true;
 }
 

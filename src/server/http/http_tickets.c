@@ -108,14 +108,10 @@ static bool entry_ttl(const struct http_params *params, const struct limit *l, s
 
 static void run_enter(const struct http_call *call, struct http_params *params)
 {
-    const struct weir__slice named = http_field_of(call->rq, "x-weir-key");
     struct http_why why;
     struct limit_op op;
 
-    if (!(params->given & HTTP_MAY(KEY)) && named.len > 0) { /* a proxy cannot escape a query */
-        params->key = named;
-        params->given |= HTTP_MAY(KEY);
-    }
+    http_key_of_proxy(call, params);
     if (!http_params_op(call->conn, params, &op, &why) || !entry_ttl(params, op.limit, &why)) {
         http_fail(call, &why);
         return;

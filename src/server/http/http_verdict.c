@@ -191,14 +191,20 @@ static void write_reply(struct conn *c, const struct limit_op *op, int status,
     out_done(c, at);
 }
 
-void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
-                       const struct weir_verdict *v, const char *body, size_t len)
+void http_reply_body(struct conn *c, const struct limit_op *op, int status,
+                     const struct weir_verdict *v, const char *fields, struct weir__slice body)
 {
-    const struct verdict_text text = {"application/json", "", {body, len}};
+    const struct verdict_text text = {"application/json", fields, body};
     struct http_terms terms;
 
     http_terms_of(c, op, v, &terms);
     write_reply(c, op, status, v, &terms, &text);
+}
+
+void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
+                       const struct weir_verdict *v, const char *body, size_t len)
+{
+    http_reply_body(c, op, status, v, "", (struct weir__slice){body, len});
 }
 
 /* `which`, what `more` adds if it is not NULL, and `fields` are the caller's. */
