@@ -34,6 +34,7 @@ struct names {
     struct stores *stores;
     struct log *log;
     struct tallies *tallies;
+    pthread_mutex_t changes; /* before `lock`: who changes names, or uses a policy apart from it */
     pthread_rwlock_t lock;
     pthread_mutex_t adding;
     uint64_t secret[2];
@@ -227,6 +228,7 @@ static struct limit_entry *entry_revive(struct names *n, struct weir_policy *p)
 void names_change_begins(struct names *n)
 {
     names_leave(n);
+    (void)pthread_mutex_lock(&n->changes);
     (void)pthread_rwlock_wrlock(&n->lock);
     free_replaced(n);
 }
@@ -234,16 +236,34 @@ void names_change_begins(struct names *n)
 void names_change_ends(struct names *n)
 {
     (void)pthread_rwlock_unlock(&n->lock);
+    (void)pthread_mutex_unlock(&n->changes);
     names_enter(n);
+}
+
+struct limit_entry *names_hold(struct names *n, struct weir__slice name)
+{
+    struct limit_entry *h;
+
+    (void)pthread_mutex_lock(&n->changes);
+    names_enter(n);
+    h = names_find(n, name);
+    names_leave(n);
+    return h;
+}
+
+void names_release(struct names *n)
+{
+    (void)pthread_mutex_unlock(&n->changes);
 }
 
 void names_tidy(struct names *n)
 {
-    if (!atomic_load(&n->replaced))
+    if (!atomic_load(&n->replaced) || pthread_mutex_trylock(&n->changes) != 0)
         return;
     (void)pthread_rwlock_wrlock(&n->lock);
     free_replaced(n);
     (void)pthread_rwlock_unlock(&n->lock);
+    (void)pthread_mutex_unlock(&n->changes);
 }
 
 /* ---- What the store has ---------------------------------------------------------------------- */
@@ -440,6 +460,7 @@ struct names *names_open(struct stores *s, struct log *log, struct tallies *tall
     n->most = most;
     memcpy(n->secret, weir__engine_secret(s->store[0].engine), sizeof n->secret);
     (void)pthread_mutex_init(&n->adding, NULL);
+    (void)pthread_mutex_init(&n->changes, NULL);
     (void)pthread_rwlockattr_init(&a);
     /* Otherwise a change would wait until all workers happen to be idle at once. */
     (void)pthread_rwlockattr_setkind_np(&a, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -459,6 +480,7 @@ void names_close(struct names *n)
             limit_entry_release(names_at(n, i));
     (void)pthread_rwlock_destroy(&n->lock);
     (void)pthread_mutex_destroy(&n->adding);
+    (void)pthread_mutex_destroy(&n->changes);
     free(n->sorted);
     free(n);
 }

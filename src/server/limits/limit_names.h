@@ -26,6 +26,11 @@ size_t names_page(struct names *n, const char *after, struct limit_entry **page,
 /* Its overrides or lists have changed: their memory is counted again. */
 void names_count_keys(struct names *n, struct limit_entry *h);
 
+/* The limit of that name, or NULL; until names_release it is neither changed nor deleted, while
+ * workers go on. For a change that takes long; outside of names_enter. */
+struct limit_entry *names_hold(struct names *n, struct weir__slice name);
+void names_release(struct names *n);
+
 /* ---- Writing: between these two, from within names_enter ------------------------------------- */
 
 /* Others may change names before it returns. */

@@ -54,7 +54,7 @@ static void done_free(struct overrides_done *d)
     free(d);
 }
 
-/* Within names_enter. */
+/* The limit is held. */
 static void done_undo(const struct overrides_done *d, const struct limit_entry *h)
 {
     struct weir *w = h->store->engine;
@@ -76,13 +76,12 @@ static void done_end(struct overrides_change *c, bool undo)
 
         c->done = d->next;
         if (undo) {
-            names_enter(c->server->names);
-            h = names_known(c->server->names, weir__slice_of(d->name));
+            h = names_hold(c->server->names, weir__slice_of(d->name));
             if (h) {
                 done_undo(d, h);
                 names_count_keys(c->server->names, h);
             }
-            names_leave(c->server->names);
+            names_release(c->server->names);
         }
         done_free(d);
     }
@@ -168,15 +167,14 @@ static bool file_overrides_set(struct overrides_change *c, const char *name,
     size_t which = n;
     bool good = d != NULL;
 
-    names_enter(c->server->names);
-    h = names_find(c->server->names, weir__slice_of(name));
+    h = names_hold(c->server->names, weir__slice_of(name));
     if (h && good && (!c->fate || done_remember(d, h, edit, n)))
         good = weir_overrides_set(h->store->engine, h->limit.policy, edit, n, 0, &which, &why) == 0;
     else
         good = good && !h;
     if (h)
         names_count_keys(c->server->names, h);
-    names_leave(c->server->names);
+    names_release(c->server->names);
     for (size_t i = 0; i < n && good && h; i++) {
         c->set += edit[i].limit != NULL;
         c->removed += edit[i].limit == NULL;
@@ -312,7 +310,7 @@ static bool list_compare(struct overrides_done *d, const struct serve_entry *was
     return d->removes == 0 || entries_respelled(d, is, n_is);
 }
 
-/* Within names_enter. What is added is there at once. */
+/* The limit is held. What is added is there at once. */
 static int list_set(const struct limit_entry *h, struct overrides_done *d)
 {
     struct weir *w = h->store->engine;
@@ -341,13 +339,12 @@ static bool list_apply(struct overrides_change *c, const struct serve_entry *was
     if (!d || !list_compare(d, was, n_was, is, n_is, fate))
         return change_fails(c, name, NULL, "out of memory");
     d->which = (n_is > 0 ? is->allow : was->allow) ? WEIR_LIST_ALLOW : WEIR_LIST_DENY;
-    names_enter(c->server->names);
-    h = names_find(c->server->names, weir__slice_of(name));
+    h = names_hold(c->server->names, weir__slice_of(name));
     if (h) {
         error = list_set(h, d);
         names_count_keys(c->server->names, h);
     }
-    names_leave(c->server->names);
+    names_release(c->server->names);
     c->listed += h ? d->adds : 0;
     c->unlisted += h ? d->removes : 0;
     return !error || change_fails(c, name, NULL,
