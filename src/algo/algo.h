@@ -132,11 +132,7 @@ struct weir__meter {
     weir__take *take;
     weir__peek *peek;
     struct weir_term term;
-    int64_t limit;             /* the limit reported */
-    int64_t warn;              /* warn=: what remains at the threshold (option/warn.c) */
-    weir__take *unwarned_take; /* and what it is put around */
-    weir__peek *unwarned_peek;
-    bool boxed;    /* block=: the state of the algorithm is in a box (option/block.c) */
+    int64_t limit; /* the limit reported */
     int64_t shape; /* the layout of a state, where the algorithm has several */
     uint32_t version;
     uint32_t since; /* the first version whose states can be carried over to this one */
@@ -169,6 +165,12 @@ struct weir__meter {
         } warm;
     };
 };
+
+/* block=: the state of the algorithm is in a box (option/block.c). */
+static inline bool weir__meter_is_boxed(const struct weir__meter *m)
+{
+    return m->term.block_ns > 0;
+}
 
 /* Where the buckets of due.h differ. The judge decides by *d and, if it charges, moves it (cost >
  * 0; it fills allowed, reason, wait and retry); the other is `remaining` for a due time at now. */
@@ -285,6 +287,8 @@ void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
 
 /* Puts warn= around the meter's take and peek (option/warn.c). */
 void weir__warn_prepare(struct weir__meter *m);
+/* What remains when the use that warn= names is reached. */
+int64_t weir__warn_threshold(const struct weir__meter *m);
 /* Whether a charge after which *v is the answer has crossed warn=; `before` remained before it. */
 bool weir__warn_crossed(const struct weir__meter *m, int64_t before, const struct weir_verdict *v);
 
@@ -361,7 +365,7 @@ const struct weir__state *weir__block_inner(const struct weir__state *s);
 static inline void weir__meter_step_back(const struct weir__meter *m, struct weir__state *s,
                                          int64_t now_ns)
 {
-    if (m->boxed)
+    if (weir__meter_is_boxed(m))
         weir__block_touch(m, s, now_ns);
     else
         weir__due_step_back(m, s, now_ns);
@@ -372,7 +376,7 @@ static inline bool weir__state_is_behind(const struct weir__meter *m, const stru
 {
     const uint64_t both = m->mark | WEIR__STATE_FLAG;
 
-    if (m->boxed)
+    if (weir__meter_is_boxed(m))
         s = weir__block_inner(s);
     return m->mark != 0 && s->fresh_ns != 0 && (s->word & both) == both;
 }

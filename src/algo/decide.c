@@ -197,7 +197,7 @@ static void decide_note_refusal(const struct weir__part *p)
     struct weir__attempt attempt = p->attempt;
     struct weir_verdict one;
 
-    if (p->meter->boxed && p->refuses)
+    if (weir__meter_is_boxed(p->meter) && p->refuses)
         weir__block_count(p->meter, p->state, attempt.now_ns);
     if (!p->meter->term.count_denied && !decide_refuses(p))
         return;

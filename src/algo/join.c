@@ -30,7 +30,7 @@ void weir__meter_join(const struct weir__meter *m, struct weir__state *into,
     assert(m->algo->join);
     weir__meter_touch(m, into, now_ns);
     weir__meter_touch(m, from, now_ns);
-    if (m->boxed)
+    if (weir__meter_is_boxed(m))
         weir__block_join(m, into, from, now_ns);
     else
         m->algo->join(m, into, from, now_ns);
@@ -39,7 +39,7 @@ void weir__meter_join(const struct weir__meter *m, struct weir__state *into,
 
 void weir__meter_mark_copied(const struct weir__meter *m, struct weir__state *s)
 {
-    if (!m->boxed)
+    if (!weir__meter_is_boxed(m))
         weir__plain_mark_copied(m, s);
     else if (s->fresh_ns != 0)
         weir__block_mark_copied(m, s);
@@ -59,7 +59,7 @@ uint32_t weir__meter_share(const struct weir__meter *m, const struct weir__state
 {
     if (s->fresh_ns == 0 || s->fresh_ns <= now_ns)
         return 0;
-    if (m->boxed)
+    if (weir__meter_is_boxed(m))
         return weir__block_share(m, *s, now_ns);
     return m->algo->share ? m->algo->share(m, *s, now_ns) : UINT32_MAX;
 }
@@ -67,7 +67,7 @@ uint32_t weir__meter_share(const struct weir__meter *m, const struct weir__state
 void weir__meter_owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
                          int64_t edge_ns)
 {
-    if (m->boxed)
+    if (weir__meter_is_boxed(m))
         weir__block_owe_all(m, s, now_ns, edge_ns);
     else
         weir__plain_owe_all(m, s, now_ns, edge_ns);

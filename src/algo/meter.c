@@ -78,8 +78,8 @@ void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64
 void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
                         const struct weir__meter *older, int64_t changed_ns)
 {
-    const bool same =
-        older->algo == ALGORITHMS[term->algorithm] && older->boxed == (term->block_ns > 0);
+    const bool same = older->algo == ALGORITHMS[term->algorithm] &&
+                      weir__meter_is_boxed(older) == (term->block_ns > 0);
 
     /* Another algorithm is another limit, and so is one in a box: it is created now. */
     meter_init(m, term, same ? older->created_ns : changed_ns);
@@ -122,7 +122,8 @@ bool weir__meter_keeps(const struct weir__meter *m)
 {
     const struct weir__meter *o = m->older;
 
-    return o != NULL && o->algo == m->algo && o->shape == m->shape && o->boxed == m->boxed;
+    return o != NULL && o->algo == m->algo && o->shape == m->shape &&
+           weir__meter_is_boxed(o) == weir__meter_is_boxed(m);
 }
 
 /* Whether the states of both are measured in the same windows. */
@@ -143,7 +144,7 @@ const char *weir__meter_misfit(const struct weir__meter *own, const struct weir_
 
     if (own->algo != of->algo)
         return "algorithm";
-    if (own->boxed != of->boxed)
+    if (weir__meter_is_boxed(own) != weir__meter_is_boxed(of))
         return "block";
     if (own->shape != of->shape || weir__meter_state_size(own) != weir__meter_state_size(of))
         return "";
@@ -163,7 +164,7 @@ size_t weir__meter_state_size(const struct weir__meter *m)
 {
     const size_t inner = m->algo->state_size ? m->algo->state_size(m) : m->algo->state_bytes;
 
-    return m->boxed ? weir__block_bytes() + inner : inner;
+    return weir__meter_is_boxed(m) ? weir__block_bytes() + inner : inner;
 }
 
 int64_t weir__meter_patience(const struct weir__meter *m)
@@ -222,7 +223,7 @@ enum weir__origin weir__meter_origin(const struct weir__meter *m, const struct w
 
 void weir__meter_bring_up(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
 {
-    if (m->boxed)
+    if (weir__meter_is_boxed(m))
         weir__block_bring_up(m, s, now_ns);
     else
         weir__plain_bring_up(m, s, now_ns);
@@ -248,7 +249,7 @@ void weir__plain_bring_up(const struct weir__meter *m, struct weir__state *s, in
 void weir__meter_rewrite(const struct weir__meter *from, const struct weir__meter *to,
                          struct weir__state *s)
 {
-    if (to->boxed)
+    if (weir__meter_is_boxed(to))
         weir__block_rewrite(from, to, s);
     else
         weir__plain_rewrite(from, to, s);
@@ -302,7 +303,7 @@ void weir__meter_charge(const struct weir__meter *m, struct weir__state *s,
         before = v->remaining;
     }
     weir__meter_touch(m, s, a->now_ns);
-    if (a->cost > 0 && m->boxed)
+    if (a->cost > 0 && weir__meter_is_boxed(m))
         weir__block_charge(m, s, a);
     else if (a->cost > 0)
         weir__plain_charge(m, s, a);
@@ -317,7 +318,8 @@ int64_t weir__meter_refund(const struct weir__meter *m, struct weir__state *s, i
     weir__meter_touch(m, s, now_ns);
     if (s->fresh_ns == 0 || n == 0 || m->algo->refund == NULL)
         return 0;
-    return m->boxed ? weir__block_refund(m, s, n, now_ns) : m->algo->refund(m, s, n, now_ns);
+    return weir__meter_is_boxed(m) ? weir__block_refund(m, s, n, now_ns)
+                                   : m->algo->refund(m, s, n, now_ns);
 }
 
 int64_t weir__meter_cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
@@ -327,8 +329,8 @@ int64_t weir__meter_cancel(const struct weir__meter *m, struct weir__state *s, i
     weir__meter_touch(m, s, now_ns);
     if (s->fresh_ns == 0 || cost == 0 || act_ns < now_ns || m->algo->cancel == NULL)
         return 0;
-    return m->boxed ? weir__block_cancel(m, s, cost, act_ns, now_ns)
-                    : m->algo->cancel(m, s, cost, act_ns, now_ns);
+    return weir__meter_is_boxed(m) ? weir__block_cancel(m, s, cost, act_ns, now_ns)
+                                   : m->algo->cancel(m, s, cost, act_ns, now_ns);
 }
 
 void weir__meter_leave(const struct weir__meter *m, struct weir__state *s,

@@ -70,7 +70,7 @@ static void rate_of_code(uint32_t code, struct weir_term *t)
 static void no_step(struct weir__meter *m)
 {
     m->most_ns = INT64_MAX;
-    *(m->boxed ? &m->inner_step_ns : &m->step_ns) = INT64_MAX;
+    *(weir__meter_is_boxed(m) ? &m->inner_step_ns : &m->step_ns) = INT64_MAX;
     m->mark = 0;
 }
 

@@ -27,7 +27,7 @@
 
 bool weir__meter_drains(const struct weir__meter *m)
 {
-    return m->algo->drains && !m->boxed &&
+    return m->algo->drains && !weir__meter_is_boxed(m) &&
            (m->term.algorithm != WEIR_LEAKY_BUCKET || m->term.delay == WEIR_NONE);
 }
 
@@ -58,7 +58,7 @@ int64_t weir__meter_settle(const struct weir__meter *m, struct weir__state *s, i
     if (weir__meter_drains(m))
         return weir__meter_refund(m, s, weir__min(n, since), now_ns);
     weir__meter_touch(m, s, now_ns);
-    if (s->fresh_ns == 0 || n == 0 || !m->algo->settle || m->boxed)
+    if (s->fresh_ns == 0 || n == 0 || !m->algo->settle || weir__meter_is_boxed(m))
         return 0;
     return m->algo->settle(m, s, n, since, now_ns);
 }

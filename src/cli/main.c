@@ -59,11 +59,10 @@ static const struct command ROOT = {
                       "2 the command line, the limit or the script is wrong",
                       "3 take: no answer, because the store did not give one",
                       "130 take: a signal ended the wait"),
-    .examples =
-        TEXTS("weir explain 'token-bucket 10/s burst=20'",
-              "weir sim 'token-bucket 10/s burst=20' --traffic 'steady 15/s 10s' --rows",
-              "weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --rows",
-              "weir serve --limit api='token-bucket 100/s burst=20'"),
+    .examples = TEXTS("weir explain 'token-bucket 10/s burst=20'",
+                      "weir sim 'token-bucket 10/s burst=20' --traffic 'steady 15/s 10s' --rows",
+                      "weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --rows",
+                      "weir serve --limit api='token-bucket 100/s burst=20'"),
 };
 
 static int version_command(int argc, char **argv)

@@ -10,8 +10,8 @@ void weir__explain_warned(struct weir__out *o, const struct weir_term *t)
     if (t->warn_milli == 0)
         return;
     weir__meter_init(&m, t, 0);
-    explain_say(o, "a grant that leaves %n of %n, or fewer, where more were left before it", m.warn,
-                m.limit);
+    explain_say(o, "a grant that leaves %n of %n, or fewer, where more were left before it",
+                weir__warn_threshold(&m), m.limit);
 }
 
 void weir__explain_blocked(struct weir__out *o, const struct weir_term *t)

@@ -106,7 +106,7 @@ static void draw_meter(struct hostile *h)
     } while (h->bytes > 20000);
     h->meter = h->older;
     if (prop_odds(&h->rng, 3)) {
-        if (h->older.boxed)
+        if (weir__meter_is_boxed(&h->older))
             draw_box(h, &t);
         else
             t.count_denied = weir__meter_guards(&h->older) ? t.count_denied : !t.count_denied;

@@ -35,7 +35,7 @@ static struct taken take(struct prop_case *c)
 
     weir__meter_peek(c->m, c->state, &nothing, &t.peeked);
     memcpy(c->before, c->state, c->size);
-    t.blocked = c->m->boxed && !weir__block_counts(c->m, c->state, c->now_ns);
+    t.blocked = weir__meter_is_boxed(c->m) && !weir__block_counts(c->m, c->state, c->now_ns);
     weir__meter_peek(c->m, c->state, &attempt, &t.peeked);
     t.peek_wrote = memcmp(c->before, c->state, c->size) != 0;
     t.v = prop_take(c, t.cost, t.patience_ns);
@@ -75,7 +75,7 @@ static void walk(struct prop_case *c, enum prop_flavor flavor, look *at)
 
 static void look_at_denial(struct prop_case *c, const struct taken *t)
 {
-    if (!t->v.allowed && !c->m->term.count_denied && (!c->m->boxed || t->blocked))
+    if (!t->v.allowed && !c->m->term.count_denied && (!weir__meter_is_boxed(c->m) || t->blocked))
         prop_expect(c, t->same_bytes, "a denial changed the state");
     if (t->cost == 0)
         prop_expect(c, t->v.allowed && t->v.wait_ns == 0 && t->same_bytes,

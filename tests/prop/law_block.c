@@ -60,7 +60,7 @@ void prop_law_block(struct prop_case *c)
     struct refusals r = {.n = 0};
 
     prop_open(c, PROP_ANY, 1);
-    for (int i = 0; c->m->boxed && i < STEPS && !c->failed; i++) {
+    for (int i = 0; weir__meter_is_boxed(c->m) && i < STEPS && !c->failed; i++) {
         prop_move(c, false);
         if (prop_odds(&c->rng, 12))
             prop_refund(c, prop_cost(c));

@@ -150,7 +150,7 @@ static bool shows(const struct prop_case *c, int64_t early_ns)
 {
     const struct weir_term *t = &c->m->term;
 
-    if (c->m->boxed) /* what it has counted shows only later */
+    if (weir__meter_is_boxed(c->m)) /* what it has counted shows only later */
         return false;
     switch (c->algorithm) {
     case WEIR_FIXED_WINDOW: return c->last.remaining < c->last.limit;

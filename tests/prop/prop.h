@@ -148,7 +148,7 @@ struct weir_verdict prop_peek_at(struct prop_case *c, int64_t now_ns, int64_t co
 /* The state of the algorithm itself, without its box. */
 static inline const struct weir__state *prop_inner(const struct prop_case *c)
 {
-    return c->m->boxed ? weir__block_inner(c->state) : c->state;
+    return weir__meter_is_boxed(c->m) ? weir__block_inner(c->state) : c->state;
 }
 
 void prop_note(struct prop_case *c, const struct prop_step *step);

@@ -33,7 +33,7 @@ static void prop_impatient(struct prop_case *c, int i)
     struct weir__meter *m = &c->meter[i];
 
     if (c->seed / PROP_ALGORITHMS % 2 == 0)
-        *(m->boxed ? &m->inner_step_ns : &m->step_ns) = m->most_ns;
+        *(weir__meter_is_boxed(m) ? &m->inner_step_ns : &m->step_ns) = m->most_ns;
 }
 
 static int64_t draw_creation(struct prop_case *c)

@@ -6,8 +6,8 @@
 
 #include "base/num.h"
 #include "sim/log/fields.h"
-#include "sim/replay/arrivals.h"
 #include "sim/picture/timeline.h"
+#include "sim/replay/arrivals.h"
 #include "sim/replay/window.h"
 
 #define S INT64_C(1000000000)

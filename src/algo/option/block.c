@@ -173,8 +173,8 @@ static void block_answer(const struct weir__meter *m, const struct weir__box *b,
     v->reset_after_ns = weir__max(v->reset_after_ns, box_fresh(b) - a->now_ns);
 }
 
-static void block_peek(const struct weir__meter *m, const struct weir__state *s,
-                       const struct weir__attempt *a, struct weir_verdict *v)
+void weir__block_peek(const struct weir__meter *m, const struct weir__state *s,
+                      const struct weir__attempt *a, struct weir_verdict *v)
 {
     const struct weir__state *inner = weir__block_inner(s);
     struct weir__box b = box_read(s);
@@ -185,13 +185,13 @@ static void block_peek(const struct weir__meter *m, const struct weir__state *s,
     block_answer(m, &b, inner, a, v);
 }
 
-static void block_take(const struct weir__meter *m, struct weir__state *s,
-                       const struct weir__attempt *a, struct weir_verdict *v)
+void weir__block_take(const struct weir__meter *m, struct weir__state *s,
+                      const struct weir__attempt *a, struct weir_verdict *v)
 {
     struct weir__box b = box_read(s);
 
     if (a->cost == 0 || b.until_ns > a->now_ns) {
-        block_peek(m, s, a, v);
+        weir__block_peek(m, s, a, v);
         return;
     }
     box_open(s);
@@ -205,9 +205,8 @@ static void block_take(const struct weir__meter *m, struct weir__state *s,
 
 void weir__block_prepare(struct weir__meter *m)
 {
-    m->boxed = true;
-    m->take = block_take;
-    m->peek = block_peek;
+    m->take = weir__block_take;
+    m->peek = weir__block_peek;
     m->inner_step_ns = m->step_ns;
     m->step_ns = INT64_MIN; /* every touch looks into the box (weir__block_touch) */
 }
@@ -219,7 +218,7 @@ size_t weir__block_bytes(void)
 
 bool weir__block_counts(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
 {
-    return m->boxed && box_read(s).until_ns <= now_ns;
+    return weir__meter_is_boxed(m) && box_read(s).until_ns <= now_ns;
 }
 
 void weir__block_count(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)

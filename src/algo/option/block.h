@@ -11,6 +11,10 @@ void weir__block_prepare(struct weir__meter *m);
 size_t weir__block_bytes(void);
 
 /* The verbs of a boxed meter, on a state whose version is the meter's. */
+void weir__block_take(const struct weir__meter *m, struct weir__state *s,
+                      const struct weir__attempt *a, struct weir_verdict *v);
+void weir__block_peek(const struct weir__meter *m, const struct weir__state *s,
+                      const struct weir__attempt *a, struct weir_verdict *v);
 void weir__block_charge(const struct weir__meter *m, struct weir__state *s,
                         const struct weir__attempt *a);
 int64_t weir__block_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,

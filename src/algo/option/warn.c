@@ -14,6 +14,27 @@
  *   (3) A refusal, and a cost of 0, cross nothing.
  */
 #include "algo/algo.h"
+#include "algo/option/block.h"
+
+/* What remains when the threshold is reached. Rounded down: at least the share that was named is
+ * used. Counts are below 2^40. */
+int64_t weir__warn_threshold(const struct weir__meter *m)
+{
+    return m->limit * (1000 - m->term.warn_milli) / 1000;
+}
+
+/* What warn= is put around: the algorithm's own, or the box of block=. */
+static void unwarned_take(const struct weir__meter *m, struct weir__state *s,
+                          const struct weir__attempt *a, struct weir_verdict *v)
+{
+    (weir__meter_is_boxed(m) ? weir__block_take : m->algo->take)(m, s, a, v);
+}
+
+static void unwarned_peek(const struct weir__meter *m, const struct weir__state *s,
+                          const struct weir__attempt *a, struct weir_verdict *v)
+{
+    (weir__meter_is_boxed(m) ? weir__block_peek : m->algo->peek)(m, s, a, v);
+}
 
 /* What remains in this state for a caller that does not wait. */
 static int64_t warn_remaining(const struct weir__meter *m, const struct weir__state *s,
@@ -23,13 +44,15 @@ static int64_t warn_remaining(const struct weir__meter *m, const struct weir__st
     struct weir_verdict v;
 
     nothing.cost = nothing.patience_ns = 0;
-    m->unwarned_peek(m, s, &nothing, &v);
+    unwarned_peek(m, s, &nothing, &v);
     return v.remaining;
 }
 
 bool weir__warn_crossed(const struct weir__meter *m, int64_t before, const struct weir_verdict *v)
 {
-    return v->allowed && before > m->warn && v->remaining <= m->warn;
+    const int64_t threshold = weir__warn_threshold(m);
+
+    return v->allowed && before > threshold && v->remaining <= threshold;
 }
 
 static void warn_take(const struct weir__meter *m, struct weir__state *s,
@@ -37,7 +60,7 @@ static void warn_take(const struct weir__meter *m, struct weir__state *s,
 {
     const int64_t before = warn_remaining(m, s, a);
 
-    m->unwarned_take(m, s, a, v);
+    unwarned_take(m, s, a, v);
     v->warned = weir__warn_crossed(m, before, v);
 }
 
@@ -46,16 +69,12 @@ static void warn_peek(const struct weir__meter *m, const struct weir__state *s,
 {
     const int64_t before = warn_remaining(m, s, a);
 
-    m->unwarned_peek(m, s, a, v);
+    unwarned_peek(m, s, a, v);
     v->warned = weir__warn_crossed(m, before, v);
 }
 
 void weir__warn_prepare(struct weir__meter *m)
 {
-    /* Rounded down: at least the share that was named is used. Counts are below 2^40. */
-    m->warn = m->limit * (1000 - m->term.warn_milli) / 1000;
-    m->unwarned_take = m->take;
-    m->unwarned_peek = m->peek;
     m->take = warn_take;
     m->peek = warn_peek;
 }

@@ -45,14 +45,12 @@ static bool own_term(struct weir__compiled_term *c, const struct weir_term *term
     weir__meter_init_own(&c->meter, term, &base->meter);
     if (weir__meter_misfit(&c->meter, &base->meter))
         return false;
-    c->zone = base->zone;
     c->scope = base->scope;
     memcpy(c->secret, base->secret, sizeof c->secret);
     c->table = base->table;
     c->placing = base->placing;
     c->cells = base->cells;
-    if (term->align == WEIR_ALIGN_CLOCK) /* the limit's windows are its own */
-        weir__window_copy(&c->window, &base->window);
+    c->window = base->window; /* the limit's windows are its own */
     atomic_store_explicit(&c->survey, atomic_load_explicit(&base->survey, memory_order_relaxed),
                           memory_order_relaxed);
     return true;

@@ -20,8 +20,11 @@ static struct weir__revision *revision_make(int n, struct weir__revision *older)
 /* Frees this revision only. */
 static void revision_free(struct weir__revision *rev)
 {
-    for (int i = 0; i < rev->n; i++)
-        weir__zone_free(rev->term[i].zone);
+    for (int i = 0; i < rev->n; i++) {
+        if (rev->term[i].window)
+            weir__zone_free(rev->term[i].window->zone);
+        free(rev->term[i].window);
+    }
     if (atomic_load(&rev->plan))
         atomic_load (&rev->plan_close)(atomic_load(&rev->plan));
     free(rev);
@@ -39,14 +42,22 @@ void weir__revision_close(struct weir__revision *rev)
 
 static int64_t edge_at(const struct weir__compiled_term *c, int64_t now_ns, int64_t wall_ns)
 {
-    const int64_t edge = weir__calendar_edge(&c->meter.term, c->zone, wall_ns);
+    const int64_t edge = weir__calendar_edge(&c->meter.term, c->window->zone, wall_ns);
 
     return weir__add_sat(now_ns, edge - wall_ns);
 }
 
 static int load_zone(struct weir__compiled_term *c, const struct weir_term *t)
 {
-    return t->align == WEIR_ALIGN_CLOCK ? weir__zone_load(&c->zone, t->tz) : 0;
+    int error;
+
+    if (t->align != WEIR_ALIGN_CLOCK)
+        return 0;
+    c->window = calloc(1, sizeof *c->window);
+    error = c->window ? weir__zone_load(&c->window->zone, t->tz) : WEIR_ENOMEM;
+    if (error)
+        free(c->window);
+    return error;
 }
 
 static int revision_fail(struct weir__revision *rev, int error)
@@ -112,7 +123,7 @@ void weir__revision_derive(struct weir__revision *rev)
         add_wait_options(&rev->wait, &c->meter.term, i);
     }
     rev->lone = rev->n == 1 && !rev->term[0].meter.term.shadow && !rev->overrides;
-    rev->plain = rev->lone && !rev->guards && !rev->term[0].meter.boxed &&
+    rev->plain = rev->lone && !rev->guards && !weir__meter_is_boxed(&rev->term[0].meter) &&
                  rev->term[0].meter.term.warn_milli == 0;
     order_terms(rev);
 }
@@ -309,25 +320,13 @@ static void cache_edge(struct weir__window *w, int64_t from_ns, int64_t edge_ns,
     atomic_store_explicit(&w->sequence, sequence + 2, memory_order_release);
 }
 
-void weir__window_copy(struct weir__window *to, const struct weir__window *from)
-{
-    const uint32_t sequence = atomic_load_explicit(&from->sequence, memory_order_acquire);
-    const int64_t from_ns = atomic_load_explicit(&from->from_ns, memory_order_acquire);
-    const int64_t edge_ns = atomic_load_explicit(&from->edge_ns, memory_order_acquire);
-    const int64_t ahead_ns = atomic_load_explicit(&from->ahead_ns, memory_order_acquire);
-
-    if (sequence % 2 == 0 &&
-        atomic_load_explicit(&from->sequence, memory_order_relaxed) == sequence)
-        cache_edge(to, from_ns, edge_ns, ahead_ns);
-}
-
 int64_t weir__term_edge(struct weir__compiled_term *c, int64_t now_ns, int64_t wall_ns)
 {
-    int64_t edge = cached_edge(&c->window, now_ns, wall_ns - now_ns);
+    int64_t edge = cached_edge(c->window, now_ns, wall_ns - now_ns);
 
     if (edge == 0) {
         edge = edge_at(c, now_ns, wall_ns);
-        cache_edge(&c->window, now_ns, edge, wall_ns - now_ns);
+        cache_edge(c->window, now_ns, edge, wall_ns - now_ns);
     }
     return edge;
 }

@@ -24,6 +24,7 @@ struct weir_policy;
 /* The clock window that was used last: [from_ns, edge_ns), for a calendar that is ahead_ns ahead of
  * the clock. `sequence` is odd while a thread writes it. */
 struct weir__window {
+    struct weir__zone *zone; /* by whose clocks it begins and ends */
     _Atomic uint32_t sequence;
     _Atomic int64_t from_ns, edge_ns, ahead_ns;
 };
@@ -37,9 +38,8 @@ struct weir__placing {
 /* A compiled term: one term of the limit, ready to decide by. */
 struct weir__compiled_term {
     struct weir__meter meter;
-    struct weir__zone *zone;
-    struct weir__window window;
-    int64_t patience_ns; /* for a caller that gives none */
+    struct weir__window *window; /* align=clock: the window that holds now; else NULL */
+    int64_t patience_ns;         /* for a caller that gives none */
 
     /* In an engine: the scope of the keys, and where they are kept. */
     uint64_t scope, secret[2];
@@ -54,11 +54,11 @@ struct weir__revision {
     struct weir__revision *older;
     struct weir_policy *policy; /* in an engine: the policy, once this is in force */
     uint32_t generation;        /* in an engine: of the record that this was read from */
-    int n;
-    bool lone;       /* one term, not a shadow, for all keys: its verdict is the term's own */
-    bool plain;      /* that, and a rate without warn= and block= */
-    bool guards;     /* some term is a guard */
-    bool needs_load; /* some term needs the load of the system */
+    uint8_t n;                  /* terms */
+    bool lone : 1;       /* one term, not a shadow, for all keys: its verdict is the term's own */
+    bool plain : 1;      /* that, and a rate without warn= and block= */
+    bool guards : 1;     /* some term is a guard */
+    bool needs_load : 1; /* some term needs the load of the system */
     struct weir__wait_options wait;
     struct weir__overrides *overrides; /* in an engine: the policy's; NULL: it has none */
     uint64_t found;       /* a key's own limit: the hash under which its override is found */
@@ -104,9 +104,6 @@ int weir__revision_copy(struct weir__revision **out, const struct weir__revision
 
 /* Computes the fields that follow from the terms and the overrides, once both are set. */
 void weir__revision_derive(struct weir__revision *rev);
-
-/* Copies the window that is cached, unless a thread writes it just now. */
-void weir__window_copy(struct weir__window *to, const struct weir__window *from);
 
 /* The limit from which the revision was made. */
 void weir__revision_limit(const struct weir__revision *rev, struct weir_limit *limit);
