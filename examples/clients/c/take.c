@@ -37,8 +37,8 @@ int main(int argc, char **argv)
     const char *const port = getenv("WEIR_PORT");
     const int closed = getenv("WEIR_CLOSED") != NULL;
     struct answer a = {0, 0};
-    const int status = argc == 3 ? ask("127.0.0.1", port ? atoi(port) : 7311, argv[1], argv[2], &a)
-                                 : -2;
+    const int status =
+        argc == 3 ? ask("127.0.0.1", port ? atoi(port) : 7311, argv[1], argv[2], &a) : -2;
 
     if (status == -1 && !closed)
         return puts("no answer: go on") < 0;

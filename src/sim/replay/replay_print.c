@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "sim/replay/replay.h"
 #include "sim/picture/words.h"
+#include "sim/replay/replay.h"
 
 enum { KEY_COLUMNS = 40 };
 

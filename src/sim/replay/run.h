@@ -5,8 +5,8 @@
 #include <weir.h>
 
 #include "sim/events.h"
-#include "sim/replay/arrivals.h"
 #include "sim/picture/timeline.h"
+#include "sim/replay/arrivals.h"
 
 /* The most memory that the windows of a run take; after that, worst_ends says when they ended. */
 #define RUN_WINDOW_BYTES (INT64_C(512) << 20)
