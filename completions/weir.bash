@@ -93,9 +93,21 @@ _weir_limit_options()
 _weir_parts()
 {
     case $1 in
-    '') echo 'sim replay advise explain serve check take store version help' ;;
+    '')
+        echo 'sim replay advise explain serve check take peek charge reserve commit cancel enter
+        exit refund reset limit override list stats ping reload store version help'
+        ;;
+    'limit') echo 'set get list del' ;;
+    'override') echo 'set get list del' ;;
+    'list') echo 'add del has count' ;;
     'store') echo 'info convert reset' ;;
-    'help') echo 'sim replay advise explain serve check take store version help' ;;
+    'help')
+        echo 'sim replay advise explain serve check take peek charge reserve commit cancel enter
+        exit refund reset limit override list stats ping reload store version help'
+        ;;
+    'help limit') echo 'set get list del' ;;
+    'help override') echo 'set get list del' ;;
+    'help list') echo 'add del has count' ;;
     'help store') echo 'info convert reset' ;;
     esac
 }
@@ -126,7 +138,37 @@ _weir_options()
         --log-format --log-to --clock --help'
         ;;
     'check') echo '--json --request --header --ip --attr --help' ;;
-    'take') echo '--store --limit --no-fallback --max-keys --json --help' ;;
+    'take')
+        echo '--store --limit --no-fallback --max-keys --server --timeout --token-file --tls
+        --cacert --json --help'
+        ;;
+    'peek') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'charge') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'reserve') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'commit') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'cancel') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'enter') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'exit') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'refund') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'reset') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'limit') echo '--help' ;;
+    'limit set') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'limit get') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'limit list') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'limit del') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'override') echo '--help' ;;
+    'override set') echo '--prefix --server --timeout --token-file --tls --cacert --json --help' ;;
+    'override get') echo '--prefix --server --timeout --token-file --tls --cacert --json --help' ;;
+    'override list') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'override del') echo '--prefix --server --timeout --token-file --tls --cacert --json --help' ;;
+    'list') echo '--help' ;;
+    'list add') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'list del') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'list has') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'list count') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'stats') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'ping') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
+    'reload') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
     'store') echo '--help' ;;
     'store info') echo '--json --help' ;;
     'store convert') echo '--max-keys --max-memory --max-policies --out --help' ;;
@@ -219,6 +261,106 @@ _weir_value()
     'take --store') echo 'memory: file:/ redis:// redis+unix:/' ;;
     'take --limit') ;;
     'take --max-keys') ;;
+    'take --server') ;;
+    'take --timeout') ;;
+    'take --token-file') echo '<file>' ;;
+    'take --cacert') echo '<file>' ;;
+    'peek --server') ;;
+    'peek --timeout') ;;
+    'peek --token-file') echo '<file>' ;;
+    'peek --cacert') echo '<file>' ;;
+    'charge --server') ;;
+    'charge --timeout') ;;
+    'charge --token-file') echo '<file>' ;;
+    'charge --cacert') echo '<file>' ;;
+    'reserve --server') ;;
+    'reserve --timeout') ;;
+    'reserve --token-file') echo '<file>' ;;
+    'reserve --cacert') echo '<file>' ;;
+    'commit --server') ;;
+    'commit --timeout') ;;
+    'commit --token-file') echo '<file>' ;;
+    'commit --cacert') echo '<file>' ;;
+    'cancel --server') ;;
+    'cancel --timeout') ;;
+    'cancel --token-file') echo '<file>' ;;
+    'cancel --cacert') echo '<file>' ;;
+    'enter --server') ;;
+    'enter --timeout') ;;
+    'enter --token-file') echo '<file>' ;;
+    'enter --cacert') echo '<file>' ;;
+    'exit --server') ;;
+    'exit --timeout') ;;
+    'exit --token-file') echo '<file>' ;;
+    'exit --cacert') echo '<file>' ;;
+    'refund --server') ;;
+    'refund --timeout') ;;
+    'refund --token-file') echo '<file>' ;;
+    'refund --cacert') echo '<file>' ;;
+    'reset --server') ;;
+    'reset --timeout') ;;
+    'reset --token-file') echo '<file>' ;;
+    'reset --cacert') echo '<file>' ;;
+    'limit set --server') ;;
+    'limit set --timeout') ;;
+    'limit set --token-file') echo '<file>' ;;
+    'limit set --cacert') echo '<file>' ;;
+    'limit get --server') ;;
+    'limit get --timeout') ;;
+    'limit get --token-file') echo '<file>' ;;
+    'limit get --cacert') echo '<file>' ;;
+    'limit list --server') ;;
+    'limit list --timeout') ;;
+    'limit list --token-file') echo '<file>' ;;
+    'limit list --cacert') echo '<file>' ;;
+    'limit del --server') ;;
+    'limit del --timeout') ;;
+    'limit del --token-file') echo '<file>' ;;
+    'limit del --cacert') echo '<file>' ;;
+    'override set --server') ;;
+    'override set --timeout') ;;
+    'override set --token-file') echo '<file>' ;;
+    'override set --cacert') echo '<file>' ;;
+    'override get --server') ;;
+    'override get --timeout') ;;
+    'override get --token-file') echo '<file>' ;;
+    'override get --cacert') echo '<file>' ;;
+    'override list --server') ;;
+    'override list --timeout') ;;
+    'override list --token-file') echo '<file>' ;;
+    'override list --cacert') echo '<file>' ;;
+    'override del --server') ;;
+    'override del --timeout') ;;
+    'override del --token-file') echo '<file>' ;;
+    'override del --cacert') echo '<file>' ;;
+    'list add --server') ;;
+    'list add --timeout') ;;
+    'list add --token-file') echo '<file>' ;;
+    'list add --cacert') echo '<file>' ;;
+    'list del --server') ;;
+    'list del --timeout') ;;
+    'list del --token-file') echo '<file>' ;;
+    'list del --cacert') echo '<file>' ;;
+    'list has --server') ;;
+    'list has --timeout') ;;
+    'list has --token-file') echo '<file>' ;;
+    'list has --cacert') echo '<file>' ;;
+    'list count --server') ;;
+    'list count --timeout') ;;
+    'list count --token-file') echo '<file>' ;;
+    'list count --cacert') echo '<file>' ;;
+    'stats --server') ;;
+    'stats --timeout') ;;
+    'stats --token-file') echo '<file>' ;;
+    'stats --cacert') echo '<file>' ;;
+    'ping --server') ;;
+    'ping --timeout') ;;
+    'ping --token-file') echo '<file>' ;;
+    'ping --cacert') echo '<file>' ;;
+    'reload --server') ;;
+    'reload --timeout') ;;
+    'reload --token-file') echo '<file>' ;;
+    'reload --cacert') echo '<file>' ;;
     'store convert --max-keys') ;;
     'store convert --max-memory') ;;
     'store convert --max-policies') ;;
@@ -245,7 +387,68 @@ _weir_operand()
     'check '*) ;;
     'take 0') echo '<limit>' ;;
     'take 1') ;;
-    'take '*) echo 'cost= wait= wait=forever' ;;
+    'take '*) echo 'cost= wait= wait=forever numbers=' ;;
+    'peek 0') echo '<limit>' ;;
+    'peek 1') ;;
+    'peek '*) echo 'cost= numbers=' ;;
+    'charge 0') echo '<limit>' ;;
+    'charge 1') ;;
+    'charge 2') ;;
+    'charge '*) ;;
+    'reserve 0') echo '<limit>' ;;
+    'reserve 1') ;;
+    'reserve 2') ;;
+    'reserve '*) echo 'ttl= lapse= lapse=keep lapse=free' ;;
+    'commit 0') ;;
+    'commit 1') ;;
+    'commit '*) ;;
+    'cancel 0') ;;
+    'cancel '*) ;;
+    'enter 0') echo '<limit>' ;;
+    'enter 1') ;;
+    'enter '*) echo 'cost= wait= wait=forever ttl=' ;;
+    'exit 0') ;;
+    'exit 1') echo 'ok error drop ignore' ;;
+    'exit '*) echo 'took=' ;;
+    'refund 0') echo '<limit>' ;;
+    'refund 1') ;;
+    'refund '*) echo 'cost=' ;;
+    'reset 0') echo '<limit>' ;;
+    'reset 1') ;;
+    'reset '*) ;;
+    'limit set 0') ;;
+    'limit set 1') echo '<limit>' ;;
+    'limit set '*) ;;
+    'limit get 0') ;;
+    'limit get '*) ;;
+    'limit del 0') ;;
+    'limit del '*) ;;
+    'override set 0') ;;
+    'override set 1') ;;
+    'override set 2') echo '<limit>' ;;
+    'override set '*) ;;
+    'override get 0') ;;
+    'override get 1') ;;
+    'override get '*) ;;
+    'override list 0') ;;
+    'override list '*) ;;
+    'override del 0') ;;
+    'override del 1') ;;
+    'override del '*) ;;
+    'list add 0') ;;
+    'list add 1') echo 'allow deny' ;;
+    'list add 2') ;;
+    'list add '*) ;;
+    'list del 0') ;;
+    'list del 1') echo 'allow deny' ;;
+    'list del 2') ;;
+    'list del '*) ;;
+    'list has 0') ;;
+    'list has 1') echo 'allow deny' ;;
+    'list has 2') ;;
+    'list has '*) ;;
+    'list count 0') ;;
+    'list count '*) ;;
     'store info 0') echo '<file>' ;;
     'store info '*) ;;
     'store convert 0') echo '<file>' ;;
@@ -355,7 +558,7 @@ _weir()
             [[ $word == = ]] || option=
         elif [[ $word == -?* ]]; then
             _weir_value "$command" "$word" >/dev/null && option=$word
-        elif [[ " $(_weir_parts "$command") " == *" $word "* ]]; then
+        elif [[ " $(_weir_parts "$command") " == *[[:space:]]"$word"[[:space:]]* ]]; then
             command+=${command:+ }$word
         else
             ((n++))

@@ -1,5 +1,5 @@
-/* `weir take`: one decision on a store, for shells and for people who want to see what a fleet
- * sees.
+/* `weir take`: one decision, for shells and for people who want to see what a fleet sees. A server
+ * decides, or the command itself on a store.
  *
  * A limit given as text has the same keys as in the daemon: those of its canonical form. A limit
  * given by name has the keys of that name, as in the library and the daemon. The command never
@@ -13,13 +13,11 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "cli/client/call.h"
 #include "cli/commands.h"
 #include "cli/take_options.h"
+#include "cli/verdict.h"
 #include "engine/embed.h"
-#include "sim/report.h"
-
-/* A denial is 1, as in grep and test; no answer at all must differ from it. */
-enum { EXIT_DENIED = 1, EXIT_NO_ANSWER = 3, EXIT_INTERRUPTED = 130 };
 
 static void take_print_error(const char *line)
 {
@@ -108,66 +106,6 @@ static int take_from_store(struct weir *w, const struct take_options *a, struct 
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-/* In milliseconds, rounded up: a caller that waits this long is not refused again. */
-static void print_time(const char *before, int64_t ns)
-{
-    char text[WEIR__DURATION_MAX];
-
-    (void)printf("%s%s", before,
-                 weir__duration_text(weir__div_ceil(ns, WEIR__NS_PER_MS) * WEIR__NS_PER_MS, text));
-}
-
-static void print_plain(const struct weir_verdict *v, bool fell_back)
-{
-    const bool colour = cli_colour(), odd = v->reason != WEIR_OK && v->reason != WEIR_LIMITED;
-
-    (void)printf(colour ? v->allowed ? "\033[32m%s\033[0m" : "\033[31m%s\033[0m" : "%s",
-                 v->allowed ? "allowed" : "denied");
-    if (fell_back)
-        (void)fputs(", by the limit's fallback", stdout);
-    else if (odd)
-        (void)printf(" (%s)", weir_reason_name(v->reason));
-    (void)printf(": %" PRId64 " of %" PRId64 " left", v->remaining, v->limit);
-    if (v->allowed && v->wait_ns > 0)
-        print_time(", act in ", v->wait_ns);
-    if (!v->allowed && v->retry_after_ns < 0)
-        (void)fputs(", this cost can never pass", stdout);
-    else if (!v->allowed)
-        print_time(", retry in ", v->retry_after_ns);
-    if (v->reset_after_ns > 0)
-        print_time(", all back in ", v->reset_after_ns);
-    if (v->warned > 0)
-        (void)fputs(", warn= crossed", stdout);
-    (void)putchar('\n');
-}
-
-static void print_json(const struct weir_verdict *v, bool fell_back)
-{
-    struct weir__json j = sim_json_to(stdout);
-
-    weir__json_open(&j, '{');
-    weir__json_key(&j, "allowed");
-    weir__json_bool(&j, v->allowed);
-    weir__json_key(&j, "reason");
-    weir__json_text(&j, weir_reason_name(v->reason));
-    weir__json_key(&j, "limit");
-    weir__json_int(&j, v->limit);
-    weir__json_key(&j, "remaining");
-    weir__json_int(&j, v->remaining);
-    weir__json_key(&j, "wait_ns");
-    (v->allowed ? weir__json_int(&j, v->wait_ns) : weir__json_null(&j));
-    weir__json_key(&j, "retry_after_ns");
-    (v->allowed ? weir__json_null(&j) : weir__json_int(&j, v->retry_after_ns));
-    weir__json_key(&j, "reset_after_ns");
-    weir__json_int(&j, v->reset_after_ns);
-    weir__json_key(&j, "warned");
-    weir__json_bool(&j, v->warned > 0);
-    weir__json_key(&j, "fallback");
-    weir__json_bool(&j, fell_back);
-    weir__json_close(&j, '}');
-    (void)putchar('\n');
-}
-
 static int take_print_verdict(struct weir *w, const struct take_options *a,
                               const struct weir_verdict *v)
 {
@@ -180,7 +118,9 @@ static int take_print_verdict(struct weir *w, const struct take_options *a,
         take_print_error("the store did not answer, and --no-fallback is given");
         return EXIT_NO_ANSWER;
     }
-    (a->json ? print_json : print_plain)(v, fell_back);
+    verdict_print(
+        &(struct cli_verdict){.v = *v, .fell_back = fell_back, .yes = "allowed", .no = "denied"},
+        a->client.json, stdout);
     return v->allowed ? EXIT_DONE : EXIT_DENIED;
 }
 
@@ -221,23 +161,45 @@ static int take_run(struct weir *w, const struct take_options *a)
     return error ? take_fail(error, weir_error_text(error)) : take_print_verdict(w, a, &v);
 }
 
-int take_command(int argc, char **argv)
+static int take_on_store(const struct take_options *a)
 {
     const struct weir_log log = {.say = take_log};
-    struct weir_options o = {.log = &log};
-    struct take_options a;
+    const struct weir_options o = {
+        .log = &log, .store = a->store, .max_keys = (uint64_t)a->max_keys};
     struct weir_diag why;
     struct weir *w;
-    int error, status;
+    const int error = weir_open(&w, &o, &why);
+    int status;
+
+    if (error)
+        return fail_to_open(error, a->store_source, a->store, &why);
+    status = take_run(w, a);
+    weir_close(w);
+    return status;
+}
+
+static int take_from_server(const struct take_options *a)
+{
+    const struct call_verdict how = {"take", "allowed", "denied", NULL, a->no_fallback};
+    struct client_command w = CALL_WORDS("WEIR.TAKE", a->limit, a->key);
+
+    if (a->cost >= 0)
+        words_add_int(&w, a->cost);
+    if (a->wait_ns >= 0)
+        words_add_time(&w, "WAIT", a->wait_ns);
+    if (a->numbers) {
+        words_add(&w, "LIMIT");
+        words_add(&w, a->numbers);
+    }
+    words_add(&w, "VERBOSE");
+    return call_verdict(&how, &a->client, &w, a->wait_ns < 0 ? 0 : a->wait_ns);
+}
+
+int take_command(int argc, char **argv)
+{
+    struct take_options a;
 
     if (!take_options_read(&a, argc, argv))
         return EXIT_USAGE;
-    o.store = a.store ? a.store : getenv("WEIR_STORE");
-    o.max_keys = (uint64_t)a.max_keys;
-    error = weir_open(&w, &o, &why);
-    if (error)
-        return fail_to_open(error, a.store || !o.store ? "--store" : "WEIR_STORE", o.store, &why);
-    status = take_run(w, &a);
-    weir_close(w);
-    return status;
+    return a.store ? take_on_store(&a) : take_from_server(&a);
 }

@@ -2,6 +2,7 @@
 #include "cli/take_options.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -34,50 +35,59 @@ static const struct option OPTIONS[] = {
      .by_default = "no wait",
      .help = "wait for a grant for at most this long, or forever; a request that cannot be granted "
              "by then is denied at once"},
+    {"numbers=", "LIMIT", OPTION_TEXT, AT(numbers), .times = 1, .expected = "a limit such as 200/s",
+     .help = "of a server: numbers that replace the limit's this once"},
     {"--store", "URL", OPTION_TEXT, AT(store), .times = 1,
      .expected = "memory:, file:/path, redis://host:port or redis+unix:/path",
-     .by_default = "WEIR_STORE of the environment, or memory:", .completes = COMPLETE_STORE,
-     .help = "store of the key: file:/path, redis://[[user]:password@]host[:port][/db] or "
+     .by_default = "WEIR_STORE of the environment; or none: a server is asked",
+     .completes = COMPLETE_STORE,
+     .help = "decide here, on this store, and ask no server: file:/path, "
+             "redis://[[user]:password@]host[:port][/db] or "
              "redis+unix:/path, with ?timeout=50ms&nodes=N&prefix=weir as needed, and "
              "password-file=/path or password-env=NAME instead of a password; memory: ends with "
              "the command and only shows what an answer looks like"},
     {"--limit", "NAME='LIMIT'", OPTION_OTHER, .set = take_set_limit, .times = 1,
      .expected = "NAME='LIMIT', as in api='token-bucket 10/s burst=20'",
-     .help = "define NAME, which a file then remembers; if the store defines NAME otherwise, the "
+     .help = "with --store: define NAME, which a file then remembers; if the store defines NAME "
+             "otherwise, the "
              "command fails and changes nothing"},
     {"--no-fallback", NULL, OPTION_FLAG, AT(no_fallback),
      .help = "give no answer (status 3) if the store does not answer, whatever fallback= in the "
              "limit says"},
     {"--max-keys", "N", OPTION_COUNT, AT(max_keys), .least = 1, .most = (int64_t)WEIR_MAX_KEYS_MOST,
      .expected = "1 to 3000000000 keys (k and M may follow)", .by_default = "1M",
-     .help = "live keys that a file has room for, if this command makes the file"},
-    {"--json", NULL, OPTION_FLAG, AT(json),
-     .help = "print the answer as one JSON object, with times in nanoseconds"},
+     .help = "with --store: live keys that a file has room for, if this command makes the file"},
+    CLIENT_SERVER_ROWS(take_options),
+    CLIENT_JSON_ROW(take_options),
     {0},
 };
 
 const struct command TAKE_COMMAND = {
     "take",
-    "decide once, on a store that others share",
-    "[OPTION...] LIMIT KEY [cost=N] [wait=DURATION]",
+    "take from a limit, once",
+    "[OPTION...] LIMIT KEY [cost=N] [wait=DURATION] [numbers=LIMIT]",
     .about = TEXTS(
-        "Takes from a key under a limit, once, on a store that others share, and prints the "
-        "decision. Times are printed in milliseconds, rounded up.",
+        "Takes from a key under a limit, once, and prints the decision. A server decides (weir "
+        "serve, by default the one on this machine); with --store, or WEIR_STORE in the "
+        "environment, the command decides itself, on a store that others share. Times are printed "
+        "in milliseconds, rounded up.",
         "A limit given as text has the same keys as in the daemon: those of its canonical form. A "
         "limit given by name has the keys of that name.",
-        "While a Redis does not answer, the limit's fallback= decides; the answer says so, and "
+        "While a Redis that is the store does not answer, the limit's fallback= decides; the "
+        "answer says so, and "
         "standard error says why. The command remembers nothing, so fallback=local grants what a "
         "fresh key would be granted: in scripts, fallback=deny or --no-fallback is better."),
-    .operands =
-        (const struct operand[]){{"LIMIT", "text of a limit, in quotes, or a name", COMPLETE_LIMIT},
-                                 {"KEY", "key to take from; any text", NULL},
-                                 {0}},
+    .operands = (const struct operand[]){{"LIMIT", "name of a limit, or its text in quotes",
+                                          COMPLETE_LIMIT},
+                                         {"KEY", "key to take from; any text", NULL},
+                                         {0}},
     .options = OPTIONS,
-    .statuses = TEXTS("0 allowed", "1 denied", "2 the command line is wrong",
-                      "3 no answer, because the store did not give one",
+    .statuses = TEXTS("0 allowed", "1 denied",
+                      "2 the command line is wrong, or the server replies with an error",
+                      "3 no answer from the server or the store",
                       "130 a signal ended the wait, and the reservation was given back"),
     .examples =
-        TEXTS("weir take 'token-bucket 10/s burst=20' alice",
+        TEXTS("weir take api alice", "weir take 'token-bucket 10/s burst=20' alice cost=2",
               "weir take --store redis://10.0.0.5 --limit api='100/s' api alice cost=5",
               "weir take --store file:/run/shop/limits '1/10m' nightly-report && send-report",
               "weir take --store redis://10.0.0.5 'pacer 2/s' mail wait=30s && send-mail"),
@@ -152,6 +162,55 @@ static bool take_read_limit(struct take_options *o)
     return is_takeable(&o->parsed);
 }
 
+/* ---- Where it is decided --------------------------------------------------------------------- */
+
+static bool take_only_for(const char *option, const char *place)
+{
+    (void)fprintf(stderr, "weir take: %s is for %s\n", option, place);
+    return false;
+}
+
+static bool take_check_store(const struct take_options *o)
+{
+    static const char SERVER[] = "--server: a store is decided on here";
+
+    return o->numbers             ? take_only_for("numbers=", SERVER)
+           : o->client.tls        ? take_only_for("--tls", SERVER)
+           : o->client.cacert     ? take_only_for("--cacert", SERVER)
+           : o->client.token_file ? take_only_for("--token-file", SERVER)
+           : o->client.timeout_ns ? take_only_for("--timeout", SERVER)
+                                  : true;
+}
+
+static bool take_check_server(const struct take_options *o)
+{
+    return o->name       ? take_only_for("--limit", "--store: weir limit set changes a server's")
+           : o->max_keys ? take_only_for("--max-keys", "--store: a server has its own")
+                         : true;
+}
+
+/* An option wins over the environment; two of a kind contradict each other. */
+static bool take_choose(struct take_options *o)
+{
+    const char *const store = getenv("WEIR_STORE"), *const server = getenv("WEIR_SERVER");
+
+    o->store_source = "--store";
+    if (o->store && o->client.server) {
+        (void)fputs("weir take: --store and --server: expected one of them\n", stderr);
+        return false;
+    }
+    if (o->store || o->client.server || !store || !*store)
+        return true;
+    if (server && *server) {
+        (void)fputs("weir take: WEIR_STORE and WEIR_SERVER are both set: say --store or --server\n",
+                    stderr);
+        return false;
+    }
+    o->store = store;
+    o->store_source = "WEIR_STORE";
+    return true;
+}
+
 bool take_options_read(struct take_options *o, int argc, char **argv)
 {
     int words;
@@ -164,5 +223,9 @@ bool take_options_read(struct take_options *o, int argc, char **argv)
     o->key = argv[1];
     if (is_url(o->limit))
         return take_wrong_place();
-    return words > 2 ? options_unexpected(&TAKE_COMMAND, argv[2]) : take_read_limit(o);
+    if (words > 2)
+        return options_unexpected(&TAKE_COMMAND, argv[2]);
+    if (!take_choose(o))
+        return false;
+    return o->store ? take_check_store(o) && take_read_limit(o) : take_check_server(o);
 }

@@ -118,14 +118,15 @@ _weir
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
-ALL = "sim replay advise explain serve check take store version help --help --version"
+ALL = ("sim replay advise explain serve check take peek charge reserve commit cancel enter exit "
+       "refund reset limit override list stats ping reload store version help --help --version")
 RATES = ["'fixed-window ", "'sliding-window ", "'sliding-counter ", "'sliding-log "]
 COMPLETED = [
     ("commands", [""], ALL.split()),
     ("a command", ["se"], ["serve"]),
     ("the commands of store", ["store", ""], "info convert reset --help".split()),
     ("a command of store", ["store", "c"], ["convert"]),
-    ("the commands of help", ["help", "s"], ["sim", "serve", "store"]),
+    ("the commands of help", ["help", "s"], ["sim", "serve", "stats", "store"]),
     ("the parts of help store", ["help", "store", "r"], ["reset"]),
     ("options of serve", ["serve", "--max-m"], ["--max-memory"]),
     ("options of a command of store", ["store", "reset", "--"], ["--all", "--yes", "--help"]),
@@ -139,7 +140,8 @@ COMPLETED = [
     ("stores", ["take", "--store", "redis"], ["redis://", "redis+unix:/"]),
     ("nothing for a number", ["serve", "--threads", ""], []),
     ("nothing for a key", ["take", "10/s", ""], []),
-    ("what follows a key", ["take", "10/s", "k", ""], ["cost=", "wait=", "wait=forever"]),
+    ("what follows a key", ["take", "10/s", "k", ""],
+     ["cost=", "wait=", "wait=forever", "numbers="]),
     ("a value is no operand", ["take", "--store", "memory:", "10/s", "k", "c"], ["cost="]),
     ("algorithms", ["explain", "sliding"], RATES[1:]),
     ("the options of an algorithm", ["explain", "'token-bucket 10/s bu"],
@@ -181,7 +183,8 @@ FISH = [
     ("the words of --full", "weir serve --full ", ["allow", "deny", "evict"]),
     ("the commands of store", "weir store ", ["convert", "info", "reset"]),
     ("options", "weir store reset --", ["--all", "--help", "--yes"]),
-    ("what follows a key", "weir take --store memory: 10/s k ", ["cost=", "wait=", "wait=forever"]),
+    ("what follows a key", "weir take --store memory: 10/s k ",
+     ["cost=", "numbers=", "wait=", "wait=forever"]),
     ("nothing for a key", "weir take 10/s ", []),
     ("a file", "weir store info meson.b", ["meson.build"]),
     ("algorithms", "weir explain pa", ["pacer "]),

@@ -41,12 +41,14 @@ EMBEDDED = {
     "server": {"engine/embed.h", "redis/embed.h"},
     "sim": {"engine/embed.h"},
     "cli": {"engine/embed.h"},
+    "cli/client": {"engine/embed.h", "proto/resp_reply.h"},
     "cli/store": {"engine/store/inspect.h"},
 }
 # What an embedding header includes in turn, at any depth, beside `base`.
 EMBEDS = {"engine/policy/anonymous.h", "engine/waiter.h", "limit/explain.h"}
 BEHIND = {
     "proto/address.h": set(),
+    "proto/resp_reply.h": set(),
     "engine/embed.h": EMBEDS,
     "redis/embed.h": EMBEDS | {"engine/embed.h", "os/tick_line.h", "redis/redis_decide.h",
                                "redis/redis_undo.h", "redis/client/address.h",
