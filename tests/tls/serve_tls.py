@@ -305,6 +305,33 @@ def a_removed_name_ends_its_connections():
         check("the line is back, by the certificate from before", until(serves))
 
 
+def a_removed_token_ends_busy_connections():
+    app, keeps = "app-token-0123456789", f"ops {OPS} all\n"
+    with tls_daemon(tokens=f"{keeps}app {app} take\n", manual=False) as daemon:
+        tls, stop, ended, other = daemon.authority.client(), threading.Event(), [], []
+
+        def busy(token, answers):
+            with daemon.resp(tls=tls) as c:
+                c.ask("AUTH", token)
+                try:
+                    while not stop.is_set():
+                        answers.append(c.ask("WEIR.TAKE", "api", "k")[0])
+                except (ConnectionError, ssl.SSLError):
+                    ended.append(token)
+        threads = [threading.Thread(target=busy, args=(app, [])) for _ in range(3)]
+        threads.append(threading.Thread(target=busy, args=(OPS, other)))
+        for thread in threads:
+            thread.start()
+        until(lambda: len(other) > 50)
+        write(os.path.join(daemon.files, "tokens"), keeps)
+        check("its connections end", until(lambda: ended == [app] * 3), ended)
+        before = len(other)
+        check("and no others", until(lambda: len(other) > before + 50) and set(other) == {1})
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
 def the_name_is_a_key():
     with tls_daemon("--tls-ca", "HERE/authority.pem", "--tls-clients", "optional",
                     config=RULES) as daemon:
@@ -415,7 +442,8 @@ def main():
         a_reply_waits_for_its_turn, protocols_are_agreed_on, sessions_are_resumed,
         listeners_speak_tls_or_not, the_wrong_kind_is_told, a_configuration_file_says_so_too,
         mistakes_are_told_at_the_start, certificates_of_clients, a_resumed_session_has_its_name,
-        a_removed_name_ends_its_connections, the_name_is_a_key,
+        a_removed_name_ends_its_connections, a_removed_token_ends_busy_connections,
+        the_name_is_a_key,
         certificates_are_replaced_under_load, other_programs])
 
 
