@@ -94,16 +94,16 @@ _weir_parts()
 {
     case $1 in
     '')
-        echo 'sim replay advise explain serve check take peek charge reserve commit cancel enter
-        exit refund reset limit override list stats ping reload store version help'
+        echo 'demo sim replay advise explain serve check take peek charge reserve commit cancel
+        enter exit refund reset limit override list stats ping reload store version help'
         ;;
     'limit') echo 'set get list del' ;;
     'override') echo 'set get list del' ;;
     'list') echo 'add del has count' ;;
     'store') echo 'info convert reset' ;;
     'help')
-        echo 'sim replay advise explain serve check take peek charge reserve commit cancel enter
-        exit refund reset limit override list stats ping reload store version help'
+        echo 'demo sim replay advise explain serve check take peek charge reserve commit cancel
+        enter exit refund reset limit override list stats ping reload store version help'
         ;;
     'help limit') echo 'set get list del' ;;
     'help override') echo 'set get list del' ;;
@@ -116,6 +116,7 @@ _weir_options()
 {
     case $1 in
     '') echo '--help --version' ;;
+    'demo') echo '--no-pause --log --help' ;;
     'sim')
         echo '--json --start --max-keys --traffic --script --rows --chart --svg --width --help'
         ;;

@@ -184,6 +184,7 @@ function __weir_after
 end
 
 complete -c weir -f
+complete -c weir -n '__weir_after 0' -a demo -d 'Play a tour of two minutes'
 complete -c weir -n '__weir_after 0' -a sim -d 'Run a script of events, or made-up traffic, against a limit'
 complete -c weir -n '__weir_after 0' -a replay -d 'Run a log through limits'
 complete -c weir -n '__weir_after 0' -a advise -d 'Which limit fits a log?'
@@ -211,6 +212,9 @@ complete -c weir -n '__weir_after 0' -a version -d 'Print the version'
 complete -c weir -n '__weir_after 0' -a help -d 'Print this help, or the help of a command'
 complete -c weir -n '__weir_after 0' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0' -l version -d 'Print the version'
+complete -c weir -n '__weir_words demo' -l no-pause -d 'Do not wait for a key between steps'
+complete -c weir -n '__weir_words demo' -l log -d 'Print the log that the tour reads, and play nothing'
+complete -c weir -n '__weir_words demo' -l help -d 'Print the help'
 complete -c weir -n '__weir_words sim' -l json -d 'Print one JSON object a line in place of tab-separated fields'
 complete -c weir -n '__weir_words sim' -l start -x -d 'When the clock starts and the limit is made'
 complete -c weir -n '__weir_words sim' -l max-keys -x -d 'Live keys that the simulated store has room for'
@@ -550,7 +554,7 @@ complete -c weir -n '__weir_words store reset' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 store reset' -F
 complete -c weir -n '__weir_words version' -l help -d 'Print the help'
 complete -c weir -n '__weir_words help' -l help -d 'Print the help'
-complete -c weir -n '__weir_after 0 help' -a 'sim replay advise explain serve check take peek charge reserve commit cancel enter exit refund reset limit override list stats ping reload store version help'
+complete -c weir -n '__weir_after 0 help' -a 'demo sim replay advise explain serve check take peek charge reserve commit cancel enter exit refund reset limit override list stats ping reload store version help'
 complete -c weir -n '__weir_after 0 help limit' -a 'set get list del'
 complete -c weir -n '__weir_after 0 help override' -a 'set get list del'
 complete -c weir -n '__weir_after 0 help list' -a 'add del has count'

@@ -13,6 +13,7 @@ int take_command(int argc, char **argv);
 int check_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
 int advise_command(int argc, char **argv);
+int demo_command(int argc, char **argv);
 
 #define SERVE_CONFIG "/etc/weir/weir.yaml" /* read by `weir serve` if it is there */
 

@@ -102,7 +102,7 @@ void help_entry(FILE *to, const char *name, const char *text, int width, int col
 void describe_print(const struct command *root);
 
 extern const struct command SERVE_COMMAND, TAKE_COMMAND, SIM_COMMAND, EXPLAIN_COMMAND;
-extern const struct command CHECK_COMMAND, REPLAY_COMMAND, ADVISE_COMMAND;
+extern const struct command CHECK_COMMAND, REPLAY_COMMAND, ADVISE_COMMAND, DEMO_COMMAND;
 extern const struct command STORE_COMMAND, STORE_INFO_COMMAND, STORE_CONVERT_COMMAND;
 extern const struct command STORE_RESET_COMMAND;
 extern const struct command PEEK_COMMAND, CHARGE_COMMAND, RESERVE_COMMAND, COMMIT_COMMAND;
