@@ -119,7 +119,8 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 ALL = ("demo sim replay advise explain serve check take peek charge reserve commit cancel enter "
-       "exit refund reset limit override list stats ping reload store version help --help --version")
+       "exit refund reset limit override list stats ping reload store version help "
+       "--help --version")
 RATES = ["'fixed-window ", "'sliding-window ", "'sliding-counter ", "'sliding-log "]
 COMPLETED = [
     ("commands", [""], ALL.split()),
