@@ -39,7 +39,7 @@ struct sockaddr_storage;
     X(INPUT, input)               /* requests that are incomplete, or not served */   \
     X(OUTPUT, output)             /* replies that have not left */                    \
     X(DELAYED, delayed)           /* delayed replies, with their keys           */    \
-    X(RESERVATIONS, reservations) /* named ones */                                    \
+    X(RESERVATIONS, reservations) /* named ones, and counts of open ones */           \
     X(TICKETS, tickets)           /* open ones, and those of callers that wait */     \
     X(BATCHES, batches)           /* arrays of takes, and their verdicts        */    \
     X(MULTI, multi)               /* commands between MULTI and EXEC            */    \

@@ -602,7 +602,7 @@ static void server_close(struct server *s)
     names_close(s->names);
     tallies_close(s->tallies);
     access_close(s);
-    account_book_close(s->accounts);
+    account_book_close(s);
     peers_close(s->peers);
     warned_close(s->warned);
     stores_close(&s->stores);

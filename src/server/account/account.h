@@ -55,7 +55,8 @@ struct account_book;
 struct account_holder;
 
 struct account_book *account_book_open(void);
-void account_book_close(struct account_book *b); /* NULL is ignored */
+/* Closes the book of the server, before its peers; it may have none. */
+void account_book_close(struct server *s);
 
 /* Whether the connection may have one more. now_ns: of the daemon's clock. */
 bool account_admits(struct conn *c, int64_t now_ns);

@@ -65,26 +65,30 @@ static struct account_entry *entry_unlink(struct account_book *b, struct account
     return e;
 }
 
-static void entries_free(struct peers *peers, struct account_entry *e)
+static void entries_free(struct server *s, struct account_entry *e)
 {
     while (e) {
         struct account_entry *next = e->next;
 
-        peer_leave(peers, e->from);
+        peer_leave(s->peers, e->from);
         if (e->tenant)
-            peer_leave(peers, e->tenant);
+            peer_leave(s->peers, e->tenant);
+        memory_shrink(&s->memory, MEMORY_RESERVATIONS, sizeof *e + MEMORY_PIECE);
         free(e);
         e = next;
     }
 }
 
-void account_book_close(struct account_book *b)
+void account_book_close(struct server *s)
 {
+    struct account_book *b = s->accounts;
+
     for (int i = 0; b && i < CHAINS; i++)
         while (b->chain[i]) {
             struct account_entry *e = entry_unlink(b, &b->chain[i]);
 
-            free(e); /* peers are freed with the server */
+            e->next = NULL;
+            entries_free(s, e);
         }
     if (b)
         (void)pthread_mutex_destroy(&b->lock);
@@ -133,7 +137,7 @@ bool account_admits(struct conn *c, int64_t now_ns)
         admits = book_admits_locked(b, c);
     }
     (void)pthread_mutex_unlock(&b->lock);
-    entries_free(c->worker->server->peers, lapsed);
+    entries_free(c->worker->server, lapsed);
     return admits;
 }
 
@@ -156,6 +160,7 @@ void account_enter(struct conn *c, uint64_t number, int64_t lapse_ns)
     peer_retain(c->worker->server->peers, c->from);
     if (c->tenant)
         peer_retain(c->worker->server->peers, c->tenant);
+    memory_grow(&c->worker->server->memory, MEMORY_RESERVATIONS, sizeof *e + MEMORY_PIECE);
     (void)pthread_mutex_lock(&b->lock);
     e->next = b->chain[number % CHAINS];
     b->chain[number % CHAINS] = e;
@@ -180,7 +185,7 @@ void account_leave(struct server *s, uint64_t number)
         e->next = NULL;
     }
     (void)pthread_mutex_unlock(&b->lock);
-    entries_free(s->peers, e);
+    entries_free(s, e);
 }
 
 void account_conn_ends(struct conn *c)
