@@ -30,7 +30,8 @@ static bool context_blame(const struct tls_reading *r, const char *path, const c
 {
     char line[LINE_TOLD];
 
-    (void)snprintf(line, sizeof line, "%s: %s", path, text);
+    /* A path may be long; what is wrong with it stands in any case. */
+    (void)snprintf(line, sizeof line, "%.*s: %.*s", LINE_TOLD / 2, path, LINE_TOLD / 2 - 8, text);
     r->tell(r->arg, line);
     return false;
 }
