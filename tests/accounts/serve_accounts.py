@@ -9,6 +9,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -16,8 +17,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("integration", "redis")]
-from daemon import Daemon, check, expect, play  # noqa: E402  pylint: disable=wrong-import-position
-from fleet_kit import Redis  # noqa: E402  pylint: disable=wrong-import-position
+# pylint: disable=wrong-import-position
+from daemon import WEIR, Daemon, check, expect, play  # noqa: E402
+from fleet_kit import Redis  # noqa: E402
 
 LIMITS = ("--limit", "tokens=token-bucket 100/1m", "--limit", "win=fixed-window 10/1h",
           "--limit", "two=fixed-window 10/1h + token-bucket 100/1h")
@@ -189,6 +191,28 @@ def http_has_the_same():
             "Content-Type": "application/x-www-form-urlencoded"}).status, 200)
 
 
+def a_token_keeps_to_its_keys():
+    names = {"all": "all-token-0123456789", "one": "tenant-token-0123456789"}
+    with tempfile.TemporaryDirectory(prefix="weir-accounts-") as folder:
+        path = os.path.join(folder, "tokens")
+        with open(path, "w", encoding="ascii") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(f"app {names['all']} take\ntenant {names['one']} take t1:\n")
+        with Daemon("--tokens", path, *LIMITS) as daemon, daemon.resp() as a, daemon.resp() as b, \
+                daemon.http() as c:
+            a.ask("AUTH", names["all"])
+            b.ask("AUTH", names["one"])
+            _, theirs = reserve(a, "win", "t2:k", 4)
+            _, own = reserve(b, "win", "t1:k", 4)
+            check("not another's", "NOPERM" in str(b.ask("WEIR.COMMIT", theirs, 0)), theirs)
+            check("nor to cancel", "NOPERM" in str(b.ask("WEIR.CANCEL", theirs)), theirs)
+            bearer = {"Authorization": f"Bearer {names['one']}"}
+            answer = c.ask("POST", "/v1/commit", json.dumps({"id": theirs, "cost": 0}), bearer)
+            expect("over HTTP neither", answer.status, 403)
+            expect("its own", b.ask("WEIR.COMMIT", own, 1)[2], 9)
+            expect("nothing was settled", a.ask("WEIR.COMMIT", theirs, 1)[2], 9)
+
+
 # ---- Bounds ------------------------------------------------------------------------------------
 
 
@@ -246,6 +270,21 @@ def any_daemon_settles():
                 expect("it outlives its daemon", b.ask("WEIR.COMMIT", ident, 1)[2], 9)
 
     fleets(scene)
+
+
+def a_converted_file_keeps_them_and_a_reset_one_does_not():
+    flags = ("--limit", "win=fixed-window 10/1h")
+    with tempfile.TemporaryDirectory(prefix="weir-accounts-") as folder:
+        old, new = (os.path.join(folder, name) for name in ("old.weir", "new.weir"))
+        with Daemon("--store", "file:" + old, *flags, manual=False) as daemon, daemon.resp() as r:
+            _, ident = reserve(r, "win", "k", 6, "TTL", "1h")
+        for words in (("convert", old, "--max-keys", "20k", "--out", new), ("reset", old, "--yes")):
+            subprocess.run([WEIR, "store", *words], check=True, capture_output=True, timeout=60)
+        with Daemon("--store", "file:" + new, *flags, manual=False) as daemon, daemon.resp() as r:
+            expect("kept", r.ask("WEIR.COMMIT", ident, 1)[2], 9)
+        with Daemon("--store", "file:" + old, *flags, manual=False) as daemon, daemon.resp() as r:
+            expect("void", str(r.ask("WEIR.COMMIT", ident, 1)), error(GONE))
+            expect("and nothing is owed", remaining(r, "win", "k"), 10)
 
 
 def kills_settle_nothing_twice():
@@ -313,6 +352,6 @@ if __name__ == "__main__":
     sys.exit(play("accounts", [
         five_estimates_do_not_all_pass, a_reservation_is_settled_once_on_any_connection,
         ids_carry_any_limit_and_key, cancel_takes_both_kinds_of_id, a_lapse_counts_as_asked_for,
-        verbose_names_the_id, mistakes_are_named, http_has_the_same,
+        verbose_names_the_id, mistakes_are_named, http_has_the_same, a_token_keeps_to_its_keys,
         open_reservations_are_bounded_by_connection_and_address, any_daemon_settles,
-        kills_settle_nothing_twice]))
+        a_converted_file_keeps_them_and_a_reset_one_does_not, kills_settle_nothing_twice]))
