@@ -4,6 +4,7 @@
 #define WEIR_CLI_COMMANDS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 int sim_command(int argc, char **argv);
 int explain_command(int argc, char **argv);
@@ -17,8 +18,19 @@ int demo_command(int argc, char **argv);
 
 #define SERVE_CONFIG "/etc/weir/weir.yaml" /* read by `weir serve` if it is there */
 
-/* Whether standard output is a terminal that wants colours (colour.c). */
+/* Whether standard output is a terminal that wants colours (terminal.c). */
 bool cli_colour(void);
+
+/* The progress of what takes long: a line on standard error, if that is a terminal. */
+struct cli_progress {
+    int64_t began_s, shown_s;
+};
+/* True, at most once a second, from two seconds after the first call: the caller prints a line that
+ * begins with a carriage return and erases the rest. */
+bool cli_progress_due(struct cli_progress *p);
+/* Takes the line away. */
+void cli_progress_end(struct cli_progress *p);
+
 /* An argument as a message may quote it: without what may be a password. The text is valid for two
  * calls: until the next but one. */
 const char *cli_redacted(const char *word);

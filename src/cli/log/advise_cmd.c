@@ -129,7 +129,7 @@ int advise_command(int argc, char **argv)
     const int words = options_read(&ADVISE_COMMAND, &o, argc, argv);
     struct advise_options what = {
         .refuse_milli = o.refuse_milli, .over_ns = o.over_ns, .rates = o.rates};
-    struct log_progress progress = {0};
+    struct cli_progress progress = {0};
     struct sim_error error = {""};
     struct advise *a;
     int status;
@@ -144,7 +144,7 @@ int advise_command(int argc, char **argv)
     status = advise_run(a, &what, &error)
                  ? EXIT_DONE
                  : log_fail("advise", argv[0], a->words, &progress, &error);
-    log_progress_end(&progress);
+    cli_progress_end(&progress);
     if (status == EXIT_DONE)
         status = advise_finish(a, &o);
     advise_free(a);

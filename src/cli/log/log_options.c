@@ -2,24 +2,17 @@
 #include "cli/log/log_options.h"
 
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/num.h"
-#include "cli/commands.h"
 
 enum { BAR_COLUMNS = 30 };
 
 static void progress_show(void *to, int64_t lines, int64_t place, int64_t of)
 {
-    struct log_progress *const p = to;
-    const int64_t now_s = (int64_t)time(NULL);
+    struct cli_progress *const p = to;
 
-    if (p->began_s == 0)
-        p->began_s = now_s;
-    if (now_s - p->began_s < 2 || now_s == p->shown_s || !isatty(STDERR_FILENO))
+    if (!cli_progress_due(p))
         return;
-    p->shown_s = now_s;
     (void)fputs("\r", stderr);
     if (of > 0) {
         const int64_t done = weir__clamp(weir__mul_div(place, BAR_COLUMNS, of), 0, BAR_COLUMNS);
@@ -30,11 +23,11 @@ static void progress_show(void *to, int64_t lines, int64_t place, int64_t of)
         (void)fprintf(stderr, "] %lld%%  ", (long long)weir__mul_div(place, 100, of));
     }
     (void)fprintf(stderr, "%lld lines, %lld/s\033[K", (long long)lines,
-                  (long long)(lines / (now_s - p->began_s)));
+                  (long long)(lines / (p->shown_s - p->began_s)));
 }
 
 struct intake_options log_intake_options(const struct log_options *o, const char *path,
-                                         struct log_progress *progress)
+                                         struct cli_progress *progress)
 {
     return (struct intake_options){
         .path = path,
@@ -47,18 +40,11 @@ struct intake_options log_intake_options(const struct log_options *o, const char
     };
 }
 
-void log_progress_end(struct log_progress *p)
-{
-    if (p->shown_s != 0)
-        (void)fputs("\r\033[K", stderr);
-    p->shown_s = 0;
-}
-
-int log_fail(const char *command, const char *path, bool words, struct log_progress *progress,
+int log_fail(const char *command, const char *path, bool words, struct cli_progress *progress,
              const struct sim_error *error)
 {
     (void)fflush(stdout);
-    log_progress_end(progress);
+    cli_progress_end(progress);
     (void)fprintf(stderr, "weir %s: ", command);
     if (!words)
         (void)fprintf(stderr, "%s: ", strcmp(path, "-") == 0 ? "standard input" : path);

@@ -3,6 +3,7 @@
 #ifndef WEIR_CLI_LOG_LOG_OPTIONS_H
 #define WEIR_CLI_LOG_LOG_OPTIONS_H
 
+#include "cli/commands.h"
 #include "cli/options.h"
 #include "sim/replay/intake.h"
 
@@ -85,18 +86,11 @@ struct log_options {
         .max_clients = INT64_C(1000000), \
     }
 
-/* The bar, on a terminal and only after two seconds. */
-struct log_progress {
-    int64_t began_s, shown_s;
-};
-
 /* What the options say, for the log at the path. */
 struct intake_options log_intake_options(const struct log_options *o, const char *path,
-                                         struct log_progress *progress);
+                                         struct cli_progress *progress);
 /* Prints why the command failed; returns its exit status. `words`: its arguments are wrong. */
-int log_fail(const char *command, const char *path, bool words, struct log_progress *progress,
+int log_fail(const char *command, const char *path, bool words, struct cli_progress *progress,
              const struct sim_error *error);
-/* Takes the bar away. */
-void log_progress_end(struct log_progress *p);
 
 #endif

@@ -85,7 +85,7 @@ int replay_command(int argc, char **argv)
     struct replay_cmd_options o = {.log = LOG_OPTIONS_DEFAULT, .top = 10};
     const int words = options_read(&REPLAY_COMMAND, &o, argc, argv);
     struct replay_options what = {.limits = words - 1, .compare = o.compare, .top = o.top};
-    struct log_progress progress = {0};
+    struct cli_progress progress = {0};
     struct sim_error error = {""};
     struct replay *r;
     int status;
@@ -101,7 +101,7 @@ int replay_command(int argc, char **argv)
     status = replay_run(r, &what, &error)
                  ? EXIT_DONE
                  : log_fail("replay", argv[0], r->words, &progress, &error);
-    log_progress_end(&progress);
+    cli_progress_end(&progress);
     if (status == EXIT_DONE)
         status = replay_finish(r, &o);
     replay_free(r);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/num.h"
@@ -27,7 +26,7 @@ struct sim {
     bool collects;               /* for a picture: lines are not printed */
     int64_t line;                /* number of the script's line; 0: traffic */
     int64_t events;
-    time_t began, shown; /* of the progress line; real seconds */
+    struct cli_progress progress;
 };
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -49,20 +48,10 @@ static int sim_print_error(const struct sim *s, const struct sim_error *error)
     return EXIT_USAGE;
 }
 
-/* Prints progress to a terminal, and only after two seconds. */
 static void sim_print_progress(struct sim *s)
 {
-    time_t now;
-
-    if (s->events % 65536 != 0)
-        return;
-    now = time(NULL);
-    if (s->began == 0)
-        s->began = now;
-    if (now - s->began >= 2 && now != s->shown && isatty(STDERR_FILENO)) {
+    if (s->events % 65536 == 0 && cli_progress_due(&s->progress))
         (void)fprintf(stderr, "\r%lld events\033[K", (long long)s->events);
-        s->shown = now;
-    }
 }
 
 static void sim_print_outcome(struct sim *s, const struct sim_outcome *outcome)
@@ -371,8 +360,7 @@ static int sim_run(struct sim *s, int run)
         status = sim_print_error(s, &error);
     else
         status = s->options.traffic_text ? run_traffic(s) : run_script(s);
-    if (s->shown != 0)
-        (void)fputs("\r\033[K", stderr);
+    cli_progress_end(&s->progress);
     s->options.limit[run] = *sim_world_limit_now(s->world); /* a script may set its own */
     sim_world_close(s->world);
     return status;

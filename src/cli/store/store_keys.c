@@ -10,17 +10,33 @@
  */
 #include "cli/store/store_keys.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "cli/commands.h"
 #include "engine/store/inspect.h"
 
-#define STEPS_MOST 512 /* buckets that one search visits */
+#define STEPS_MOST    512 /* buckets that one search visits */
+#define PROGRESS_MASK 0xffffu
+
+/* Of the passes over buckets together: a table of many keys takes seconds. */
+static struct cli_progress progress;
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
 static uint64_t store_keys_buckets(const struct weir__table *t)
 {
     return weir__table_stats(t).places / t->places;
+}
+
+/* How far a pass over buckets is. */
+static void store_keys_progress(uint64_t bucket, uint64_t of)
+{
+    if ((bucket & PROGRESS_MASK) == 0 && cli_progress_due(&progress))
+        (void)fprintf(stderr, "\rkeys: %" PRIu64 "%%\033[K", bucket * 100 / of);
+    if (bucket + 1 == of)
+        cli_progress_end(&progress);
 }
 
 int store_keys_check(const struct store_image *m, uint32_t size_class, struct weir_diag *why)
@@ -42,11 +58,13 @@ struct store_keys store_keys_count(const struct store_image *m, uint32_t size_cl
 {
     const struct weir__table *t = store_image_table(m, size_class);
     const struct weir__table_stats stats = weir__table_stats(t);
+    const uint64_t buckets = store_keys_buckets(t);
     struct store_keys k = {.room = stats.max_keys, .evicted = stats.evicted};
 
-    for (uint64_t i = 0; i < store_keys_buckets(t); i++) {
+    for (uint64_t i = 0; i < buckets; i++) {
         const struct weir__bucket *b = weir__bucket_at(t, i);
 
+        store_keys_progress(i, buckets);
         for (uint64_t place = 0; place < t->places; place++) {
             k.used += weir__bucket_get(b, place) != 0;
             k.live += is_live(t, b, place, now_ns);
@@ -160,11 +178,13 @@ static bool store_keys_copy_key(struct weir__table *to, struct place_search *s,
 static int store_keys_copy_keys(const struct weir__table *from, int64_t now_ns, bool live,
                                 struct weir__table *to)
 {
+    const uint64_t buckets = store_keys_buckets(from);
     struct place_search s;
 
-    for (uint64_t i = 0; i < store_keys_buckets(from); i++) {
+    for (uint64_t i = 0; i < buckets; i++) {
         const struct weir__bucket *b = weir__bucket_at(from, i);
 
+        store_keys_progress(i, buckets);
         for (uint64_t place = 0; place < from->places; place++) {
             const uint64_t fingerprint = weir__bucket_get(b, place);
 

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Progress on what takes longer than two seconds, on a terminal only: `progress.py PATH_TO_WEIR`.
+
+The commands read from a pipe, which brings one half of the lines, and the other half after more
+than two seconds; so nothing has to be computed for that long.
+"""
+
+import concurrent.futures
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+WEIR = os.path.abspath(sys.argv[1])
+LINES = 70000           # more than the lines between two looks at the clock
+PAUSE_S = 2.2
+PATIENCE_S = 60
+FAILED = []
+
+
+def check(sentence, good, detail=""):
+    if not good:
+        FAILED.append(sentence)
+        print(f"FAILED: {sentence}\n  {str(detail)[-1000:]}", flush=True)
+
+
+def script(half):
+    return "".join(f"{i + half * LINES}ms take k\n" for i in range(LINES))
+
+
+def log(half):
+    return "time,ip\n" * (half == 0) + "".join(f"{1700000000 + i // 100 + half * 1000},192.0.2.1\n"
+                                                for i in range(LINES))
+
+
+def feed(to, part, pause_s):
+    with to:
+        to.write(part(0).encode())
+        to.flush()
+        time.sleep(pause_s)
+        to.write(part(1).encode())
+
+
+def errors_of(words, part, pause_s, terminal):
+    """(exit status, what the command writes to standard error)."""
+    master, slave = pty.openpty() if terminal else os.pipe()
+    with tempfile.TemporaryFile() as out, \
+            subprocess.Popen([WEIR, *words], stdin=subprocess.PIPE, stdout=out,
+                             stderr=slave) as process:
+        os.close(slave)
+        late = threading.Timer(PATIENCE_S, process.kill)
+        late.start()
+        writer = threading.Thread(target=feed, args=(process.stdin, part, pause_s))
+        writer.start()
+        text = b""
+        try:
+            while part_read := os.read(master, 4096):
+                text += part_read
+        except OSError:     # the terminal's other end is closed
+            pass
+        writer.join()
+        process.stdin = None
+        status = process.wait(PATIENCE_S)
+        late.cancel()
+    os.close(master)
+    return status, text.decode()
+
+
+def try_command(name, words, part, wanted):
+    status, text = errors_of(words, part, PAUSE_S, True)
+    check(f"{name}: shows progress after two seconds", status == 0 and wanted in text, text)
+    check(f"{name}: and takes it away", text.endswith("\r\033[K"), repr(text))
+    began = time.monotonic()
+    status, text = errors_of(words, part, 0, True)
+    quick = time.monotonic() - began < 1    # a sanitizer may not be
+    check(f"{name}: not before", status == 0 and (text == "" or not quick), repr(text))
+
+
+def in_a_pipe():
+    status, text = errors_of(["sim", "10/s", "-"], script, PAUSE_S, False)
+    check("sim: no progress in a pipe", status == 0 and text == "", repr(text))
+
+
+if __name__ == "__main__":
+    with concurrent.futures.ThreadPoolExecutor() as scenes:
+        for done in [
+                scenes.submit(try_command, "sim", ["sim", "10/s", "-"], script, " events"),
+                scenes.submit(try_command, "replay", ["replay", "-", "10/s"], log, " lines, "),
+                scenes.submit(try_command, "advise", ["advise", "-"], log, " lines, "),
+                scenes.submit(in_a_pipe)]:
+            done.result()
+    print(f"progress: {len(FAILED)} failed")
+    sys.exit(1 if FAILED else 0)
