@@ -60,7 +60,8 @@ def driver(command, daemon, limit="win", closed=False):
     """A function that asks for a client: [status, RateLimit, Retry-After, body]."""
     host, port = daemon.addresses[0]
     with subprocess.Popen([*command, limit, "1" if closed else "0", str(port)],
-                          env=os.environ | {"WEIR": f"http://{host}:{port}"}, text=True,
+                          env=os.environ | {"WEIR": f"http://{host}:{port}",
+                                            "LC_ALL": "C.UTF-8"}, encoding="utf-8",
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         late = threading.Timer(PATIENCE_S, process.kill)
         late.start()
@@ -84,6 +85,8 @@ def limits_a_client(name, command):
                [["200", "", "", "hello"]] * 2)
         expect(f"{name}: refused", ask("192.0.2.1"), ["429", "", "3600", "try again later"])
         expect(f"{name}: another client", ask("192.0.2.2")[0], "200")
+        expect(f"{name}: a key is any text", [ask("\u20ac \xe9")[0] for _ in range(3)],
+               ["200", "200", "429"])
         with driver(command, daemon, "nosuch") as wrong:
             got = wrong("192.0.2.1")
             check(f"{name}: a limit that is missing is an error",
@@ -102,6 +105,10 @@ def limits_an_address(name, command):
         expect(f"{name}: another client", ask("192.0.2.2")[0], "200")
         expect(f"{name}: an IPv6 client is its network",
                [ask(f"2001:db8::{i}")[0] for i in range(1, 4)], ["200", "200", "429"])
+        # Some languages send these bytes: weir then counts the address that asks.
+        got = [ask("\u20ac")[0] for _ in range(3)]
+        check(f"{name}: what is no address does not pass uncounted", got[2] in ("500", "429"), got)
+        expect(f"{name}: nor what follows", ask("192.0.2.1")[0], "429")
         expect(f"{name}: the keys", c.ask("WEIR.PEEK", "win", "2001:db8::/64", 0)[2], 0)
         with driver(command, daemon, "nosuch") as wrong:
             got = wrong("192.0.2.1")

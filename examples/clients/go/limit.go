@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -20,6 +21,8 @@ func init() {
 		weir = from
 	}
 }
+
+func notPrintable(r rune) bool { return r < ' ' || r > '~' }
 
 // Address is the client's address, without its port.
 func Address(r *http.Request) string {
@@ -37,12 +40,14 @@ func Handler(next http.Handler, name string, key func(*http.Request) string, clo
 		key = Address
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ask, err := http.NewRequestWithContext(r.Context(), "GET", weir+"/v1/auth/"+name, nil)
-		if err != nil {
-			http.Error(w, err.Error(), 500)
+		who := key(r)
+		// Not with the context of r: a client that goes away would be no answer, and pass.
+		ask, err := http.NewRequest("GET", weir+"/v1/auth/"+name, nil)
+		if err != nil || strings.IndexFunc(who, notPrintable) >= 0 {
+			http.Error(w, fmt.Sprintf("weir: not a key for a header field: %q", who), 500)
 			return
 		}
-		ask.Header.Set("X-Forwarded-For", key(r))
+		ask.Header.Set("X-Forwarded-For", who)
 		answer, err := client.Do(ask)
 		if err != nil && !closed {
 			next.ServeHTTP(w, r)

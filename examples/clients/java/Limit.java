@@ -41,6 +41,9 @@ public class Limit extends Filter {
         try {
             answer = weir.send(HttpRequest.newBuilder(URI.create(WEIR + "/v1/auth/" + name)).timeout(SHORT)
                     .header("X-Forwarded-For", client(exchange)).build(), HttpResponse.BodyHandlers.discarding());
+        } catch (IllegalArgumentException e) { // the client cannot be a header field
+            reply(exchange, 500, "weir: " + e.getMessage() + "\n");
+            return;
         } catch (IOException e) {
             if (closed)
                 exchange.getResponseHeaders().set("Retry-After", "1");

@@ -4,10 +4,13 @@ const FIELDS = ['ratelimit', 'ratelimit-policy', 'retry-after'];
 
 export function limit(name, { client = (req) => req.socket.remoteAddress, closed = false } = {}) {
     return async (req, res, next) => {
+        const key = client(req);
         let answer;
+        if (!/^[\x20-\x7e]+$/.test(key)) // fetch would throw, as it does without weir
+            return next(new Error(`weir: not a key for a header field: ${key}`));
         try {
             answer = await fetch(`${WEIR}/v1/auth/${name}`, {
-                headers: { 'X-Forwarded-For': client(req) },
+                headers: { 'X-Forwarded-For': key },
                 signal: AbortSignal.timeout(500),
             });
             await answer.arrayBuffer();

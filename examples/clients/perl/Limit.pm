@@ -19,13 +19,15 @@ sub wrap {
     my $weir;
     return sub {
         my ($env) = @_;
+        my $key = $client->($env);
+        utf8::encode($key) if utf8::is_utf8($key);
         my @answer = eval {
             $weir //= Redis->new(server => $with{server} // '127.0.0.1:7311', reconnect => 0,
                 cnx_timeout => 0.5, read_timeout => 0.5, write_timeout => 0.5);
-            $weir->$TAKE($name, $client->($env));
+            $weir->$TAKE($name, $key);
         };
         if (!@answer) {
-            die $@ if $@ =~ /\[$TAKE\] ERR/;    # an answer, such as a limit that is not there
+            die $@ if $@ =~ /^\[$TAKE\]/;    # an answer, such as a limit that is not there
             undef $weir;
             return $with{closed} ? later(503, 1) : $app->($env);
         }

@@ -19,6 +19,8 @@ class Limit:
         try:
             allowed, _, _, retry_ms, *_ = await self.weir.execute_command(
                 "WEIR.TAKE", self.name, self.client(scope))
+        except redis.exceptions.AuthenticationError:    # is a ConnectionError, but an answer
+            raise
         except LATE:
             if not self.closed:    # without weir, requests pass
                 return await self.app(scope, receive, send)

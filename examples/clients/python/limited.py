@@ -20,6 +20,8 @@ def limited(name, key=lambda *_, **__: "all", closed=False):
             try:
                 allowed, _, _, retry_ms, *_ = weir.execute_command("WEIR.TAKE", name,
                                                                    key(*words, **named))
+            except redis.AuthenticationError:    # is a ConnectionError, but an answer
+                raise
             except (redis.ConnectionError, redis.TimeoutError):
                 allowed, retry_ms = not closed, 1000
             if not allowed:

@@ -24,8 +24,11 @@ class Limit:
                                         headers={"X-Forwarded-For": client})
             answer = self.of_thread.weir.getresponse()
             answer.read()
-        except (OSError, http.client.HTTPException):
+        except (OSError, http.client.HTTPException, ValueError) as error:
             self.of_thread.weir.close()
+            del self.of_thread.weir    # with the half of a request that it may have
+            if isinstance(error, ValueError):    # the client cannot be a header field
+                raise
             return (503, [("Retry-After", "1")]) if self.closed else (None, [])
         return answer.status, [(f, answer.headers[f]) for f in FIELDS if answer.headers[f]]
 

@@ -35,7 +35,7 @@ class Limit
     Net::HTTP.start(WEIR.host, WEIR.port, open_timeout: 0.1, read_timeout: 0.5, max_retries: 0) do |weir|
       weir.get("/v1/auth/#{@name}", 'X-Forwarded-For' => client)
     end
-  rescue SystemCallError, IOError, Timeout::Error, Net::ProtocolError
+  rescue SystemCallError, SocketError, IOError, Timeout::Error, Net::ProtocolError
     nil
   end
 end

@@ -10,6 +10,10 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 
 public class Main {
+    private static URI at(URI uri, String path) throws Exception {
+        return new URI(uri.getScheme(), null, uri.getHost(), uri.getPort(), "/" + path, null, null);
+    }
+
     public static void main(String[] words) throws Exception {
         HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
         server.createContext("/", exchange -> {
@@ -19,7 +23,7 @@ public class Main {
         }).getFilters().add(new Limit(words[1], words[2].equals("1")) {
             @Override
             protected String client(HttpExchange exchange) {
-                return exchange.getRequestHeaders().getFirst("X-Client");
+                return exchange.getRequestURI().getPath().substring(1);
             }
         });
         server.start();
@@ -27,7 +31,7 @@ public class Main {
         HttpClient http = HttpClient.newHttpClient();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            HttpResponse<String> got = http.send(HttpRequest.newBuilder(uri).header("X-Client", line).build(),
+            HttpResponse<String> got = http.send(HttpRequest.newBuilder(at(uri, line)).build(),
                     HttpResponse.BodyHandlers.ofString());
             System.out.println(String.join("|", String.valueOf(got.statusCode()),
                     got.headers().firstValue("RateLimit").orElse(""),

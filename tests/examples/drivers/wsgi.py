@@ -18,7 +18,7 @@ for line in sys.stdin:
     told = []
     try:
         body = b''.join(app({'REMOTE_ADDR': line.strip()}, lambda *words: told.extend(words)))
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         told, body = ['500', []], str(error).encode()
     fields = {name.lower(): value for name, value in told[1]}
     print(told[0][:3], fields.get('ratelimit', ''), fields.get('retry-after', ''),
