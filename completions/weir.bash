@@ -94,16 +94,18 @@ _weir_parts()
 {
     case $1 in
     '')
-        echo 'demo sim replay advise explain serve check take peek charge reserve commit cancel
-        enter exit refund reset limit override list stats ping reload store version help'
+        echo 'demo sim replay advise explain serve check take run pace peek charge reserve
+        commit cancel enter exit refund reset limit override list stats ping reload store
+        version help'
         ;;
     'limit') echo 'set get list del' ;;
     'override') echo 'set get list del' ;;
     'list') echo 'add del has count' ;;
     'store') echo 'info convert reset' ;;
     'help')
-        echo 'demo sim replay advise explain serve check take peek charge reserve commit cancel
-        enter exit refund reset limit override list stats ping reload store version help'
+        echo 'demo sim replay advise explain serve check take run pace peek charge reserve
+        commit cancel enter exit refund reset limit override list stats ping reload store
+        version help'
         ;;
     'help limit') echo 'set get list del' ;;
     'help override') echo 'set get list del' ;;
@@ -143,6 +145,11 @@ _weir_options()
         echo '--store --limit --no-fallback --max-keys --server --timeout --token-file --tls
         --cacert --json --help'
         ;;
+    'run')
+        echo '--limit --key --cost --wait --ttl --store --denied-status --no-answer-status
+        --server --timeout --token-file --tls --cacert --json --help'
+        ;;
+    'pace') echo '--bytes --max-line --help' ;;
     'peek') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
     'charge') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
     'reserve') echo '--server --timeout --token-file --tls --cacert --json --help' ;;
@@ -266,6 +273,19 @@ _weir_value()
     'take --timeout') ;;
     'take --token-file') echo '<file>' ;;
     'take --cacert') echo '<file>' ;;
+    'run --limit') echo '<limit>' ;;
+    'run --key') ;;
+    'run --cost') ;;
+    'run --wait') echo 'forever' ;;
+    'run --ttl') ;;
+    'run --store') echo 'memory: file:/ redis:// redis+unix:/' ;;
+    'run --denied-status') ;;
+    'run --no-answer-status') ;;
+    'run --server') ;;
+    'run --timeout') ;;
+    'run --token-file') echo '<file>' ;;
+    'run --cacert') echo '<file>' ;;
+    'pace --max-line') ;;
     'peek --server') ;;
     'peek --timeout') ;;
     'peek --token-file') echo '<file>' ;;
@@ -389,6 +409,11 @@ _weir_operand()
     'take 0') echo '<limit>' ;;
     'take 1') ;;
     'take '*) echo 'cost= wait= wait=forever numbers=' ;;
+    'run 0') ;;
+    'run 1') ;;
+    'run '*) ;;
+    'pace 0') echo '<limit>' ;;
+    'pace '*) ;;
     'peek 0') echo '<limit>' ;;
     'peek 1') ;;
     'peek '*) echo 'cost= numbers=' ;;

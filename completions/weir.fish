@@ -154,16 +154,16 @@ function __weir_said
         end
         switch $word
             case --admin-listen --attr --cacert --client-header --clock --columns --config \
-                    --connection-part --cost --drain --format --full --header --headers --host \
-                    --idle --ip --ipv6-prefix --keep --key --limit --listen --literal-state \
-                    --literals --log-format --log-level --log-to --max-buffered --max-clients \
-                    --max-connections --max-delayed --max-key --max-keys --max-memory \
-                    --max-output --max-policies --max-request --max-tickets --max-wait \
-                    --metrics-listen --out --over --peer-part --rate --refuse --request --server \
-                    --socket-group --socket-mode --start --status --store --svg --threads --time \
-                    --time-format --timeout --tls-ca --tls-cert --tls-clients --tls-key \
-                    --token-file --token-part --tokens --top --traffic --trust --trust-hops \
-                    --width
+                    --connection-part --cost --denied-status --drain --format --full --header \
+                    --headers --host --idle --ip --ipv6-prefix --keep --key --limit --listen \
+                    --literal-state --literals --log-format --log-level --log-to --max-buffered \
+                    --max-clients --max-connections --max-delayed --max-key --max-keys \
+                    --max-line --max-memory --max-output --max-policies --max-request \
+                    --max-tickets --max-wait --metrics-listen --no-answer-status --out --over \
+                    --peer-part --rate --refuse --request --server --socket-group --socket-mode \
+                    --start --status --store --svg --threads --time --time-format --timeout \
+                    --tls-ca --tls-cert --tls-clients --tls-key --token-file --token-part \
+                    --tokens --top --traffic --trust --trust-hops --ttl --wait --width
                 set value yes
             case '-?*'
             case '*'
@@ -192,6 +192,8 @@ complete -c weir -n '__weir_after 0' -a explain -d 'Say in plain words what a li
 complete -c weir -n '__weir_after 0' -a serve -d 'Decide limits for other programs'
 complete -c weir -n '__weir_after 0' -a check -d 'Check a configuration file, and say what it means'
 complete -c weir -n '__weir_after 0' -a take -d 'Take from a limit, once'
+complete -c weir -n '__weir_after 0' -a run -d 'Run a command when its turn comes'
+complete -c weir -n '__weir_after 0' -a pace -d 'Pass lines at a rate'
 complete -c weir -n '__weir_after 0' -a peek -d 'Ask a server what a take would be answered'
 complete -c weir -n '__weir_after 0' -a charge -d 'Charge a key on a server without asking'
 complete -c weir -n '__weir_after 0' -a reserve -d 'Take an estimate on a server, to be settled later'
@@ -332,6 +334,25 @@ complete -c weir -n '__weir_words take' -l json -d 'Print the answer as one JSON
 complete -c weir -n '__weir_words take' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 take' -a '(__weir_limit)'
 complete -c weir -n '__weir_words take; and not __weir_after 0 take; and not __weir_after 1 take' -a 'cost= wait= wait=forever numbers='
+complete -c weir -n '__weir_words run' -l limit -x -a '(__weir_limit)' -d 'Name of a limit, or its text in quotes'
+complete -c weir -n '__weir_words run' -l key -x -d 'Key to count the command under'
+complete -c weir -n '__weir_words run' -l cost -x -d 'How much to take, or how many permits'
+complete -c weir -n '__weir_words run' -l wait -x -a 'forever' -d 'Wait for the turn for at most this long, or forever'
+complete -c weir -n '__weir_words run' -l ttl -x -d 'Of a server\'s limit with guards'
+complete -c weir -n '__weir_words run' -l store -x -a 'memory: file:/ redis:// redis+unix:/' -d 'Decide here, on this store, and ask no server'
+complete -c weir -n '__weir_words run' -l denied-status -x -d 'Exit status if the turn is denied'
+complete -c weir -n '__weir_words run' -l no-answer-status -x -d 'Exit status if there is no answer'
+complete -c weir -n '__weir_words run' -l server -x -d 'The server to ask'
+complete -c weir -n '__weir_words run' -l timeout -x -d 'How long to wait for the connection'
+complete -c weir -n '__weir_words run' -l token-file -r -F -d 'File whose first line is the token that the server expects'
+complete -c weir -n '__weir_words run' -l tls -d 'Speak TLS, as tls:// before the address says too'
+complete -c weir -n '__weir_words run' -l cacert -r -F -d 'PEM file of the authorities that may have signed the server\'s certificate'
+complete -c weir -n '__weir_words run' -l json -d 'Print a denial as one JSON object, on standard error'
+complete -c weir -n '__weir_words run' -l help -d 'Print the help'
+complete -c weir -n '__weir_words pace' -l bytes -d 'A line costs as many as it has bytes, its end included'
+complete -c weir -n '__weir_words pace' -l max-line -x -d 'The longest line, its end included'
+complete -c weir -n '__weir_words pace' -l help -d 'Print the help'
+complete -c weir -n '__weir_after 0 pace' -a '(__weir_limit)'
 complete -c weir -n '__weir_words peek' -l server -x -d 'The server to ask'
 complete -c weir -n '__weir_words peek' -l timeout -x -d 'How long to wait for the connection'
 complete -c weir -n '__weir_words peek' -l token-file -r -F -d 'File whose first line is the token that the server expects'
@@ -554,7 +575,7 @@ complete -c weir -n '__weir_words store reset' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 store reset' -F
 complete -c weir -n '__weir_words version' -l help -d 'Print the help'
 complete -c weir -n '__weir_words help' -l help -d 'Print the help'
-complete -c weir -n '__weir_after 0 help' -a 'demo sim replay advise explain serve check take peek charge reserve commit cancel enter exit refund reset limit override list stats ping reload store version help'
+complete -c weir -n '__weir_after 0 help' -a 'demo sim replay advise explain serve check take run pace peek charge reserve commit cancel enter exit refund reset limit override list stats ping reload store version help'
 complete -c weir -n '__weir_after 0 help limit' -a 'set get list del'
 complete -c weir -n '__weir_after 0 help override' -a 'set get list del'
 complete -c weir -n '__weir_after 0 help list' -a 'add del has count'

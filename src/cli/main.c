@@ -38,15 +38,35 @@ static const struct command ROOT = {
     "",
     "rate limiting for programs and fleets",
     "COMMAND [ARGUMENT...]",
-    .parts = (const struct command *const[]){&DEMO_COMMAND,     &SIM_COMMAND,     &REPLAY_COMMAND,
-                                             &ADVISE_COMMAND,   &EXPLAIN_COMMAND, &SERVE_COMMAND,
-                                             &CHECK_COMMAND,    &TAKE_COMMAND,    &PEEK_COMMAND,
-                                             &CHARGE_COMMAND,   &RESERVE_COMMAND, &COMMIT_COMMAND,
-                                             &CANCEL_COMMAND,   &ENTER_COMMAND,   &EXIT_COMMAND,
-                                             &REFUND_COMMAND,   &RESET_COMMAND,   &LIMIT_COMMAND,
-                                             &OVERRIDE_COMMAND, &LIST_COMMAND,    &STATS_COMMAND,
-                                             &PING_COMMAND,     &RELOAD_COMMAND,  &STORE_COMMAND,
-                                             &VERSION_COMMAND,  &HELP_COMMAND,    NULL},
+    .parts = (const struct command *const[]){&DEMO_COMMAND,
+                                             &SIM_COMMAND,
+                                             &REPLAY_COMMAND,
+                                             &ADVISE_COMMAND,
+                                             &EXPLAIN_COMMAND,
+                                             &SERVE_COMMAND,
+                                             &CHECK_COMMAND,
+                                             &TAKE_COMMAND,
+                                             &RUN_COMMAND,
+                                             &PACE_COMMAND,
+                                             &PEEK_COMMAND,
+                                             &CHARGE_COMMAND,
+                                             &RESERVE_COMMAND,
+                                             &COMMIT_COMMAND,
+                                             &CANCEL_COMMAND,
+                                             &ENTER_COMMAND,
+                                             &EXIT_COMMAND,
+                                             &REFUND_COMMAND,
+                                             &RESET_COMMAND,
+                                             &LIMIT_COMMAND,
+                                             &OVERRIDE_COMMAND,
+                                             &LIST_COMMAND,
+                                             &STATS_COMMAND,
+                                             &PING_COMMAND,
+                                             &RELOAD_COMMAND,
+                                             &STORE_COMMAND,
+                                             &VERSION_COMMAND,
+                                             &HELP_COMMAND,
+                                             NULL},
     .about =
         TEXTS("weir COMMAND --help describes a command. A limit is a line of text:",
               "  100/s                                              a token bucket; bursts of 100\n"
@@ -194,6 +214,10 @@ static int main_finish(int status)
 
 int main(int argc, char **argv)
 {
+    static char line[1024];
+
+    /* A message is one write, so that those of commands in one pipeline do not mix. */
+    (void)setvbuf(stderr, line, _IOLBF, sizeof line);
     if (argc > 1 && strcmp(argv[1], "--version") == 0)
         return main_finish(version_command(argc - 2, argv + 2));
     return main_finish(command_run(argc - 1, argv + 1));

@@ -1,15 +1,6 @@
 /* `weir take`: one decision, for shells and for people who want to see what a fleet sees. A server
- * decides, or the command itself on a store.
- *
- * A limit given as text has the same keys as in the daemon: those of its canonical form. A limit
- * given by name has the keys of that name, as in the library and the daemon. The command never
- * changes a limit that a file already defines.
- */
-#include <errno.h>
-#include <inttypes.h>
-#include <signal.h>
+ * decides, or the command itself on a store. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -17,77 +8,8 @@
 #include "cli/commands.h"
 #include "cli/take_options.h"
 #include "cli/verdict.h"
-#include "engine/embed.h"
 
-static void take_print_error(const char *line)
-{
-    (void)fprintf(stderr, "weir take: %s\n", line);
-}
-
-/* Prints why the store is down, without the part about fallbacks: the answer says that. */
-static void take_log(void *arg, const char *line)
-{
-    const char *rest = strstr(line, "; limits fall back");
-
-    (void)arg;
-    (void)fprintf(stderr, "weir take: %.*s\n", rest ? (int)(rest - line) : (int)strlen(line), line);
-}
-
-/* ---- The policy ------------------------------------------------------------------------------ */
-
-/* The policy of a limit's text, as the daemon opens it. */
-static int take_open_anonymous(struct weir *w, const struct take_options *a, struct weir_policy **p,
-                               struct weir_diag *why)
-{
-    char canonical[WEIR_LIMIT_TEXT_MAX];
-
-    (void)weir_limit_print(&a->parsed, canonical, sizeof canonical);
-    return weir__anonymous_open(w, &a->parsed, weir__slice_of(canonical), false, p, why);
-}
-
-static int take_open_named(struct weir *w, const struct take_options *a, struct weir_policy **p,
-                           struct weir_diag *why)
-{
-    char text[WEIR_LIMIT_TEXT_MAX], asked[WEIR_LIMIT_TEXT_MAX];
-    struct weir_limit stored;
-
-    *p = weir_policy_find(w, a->limit);
-    if (!*p && a->text)
-        return weir_policy_set(w, a->limit, a->text, p, why);
-    if (!*p) {
-        (void)snprintf(
-            why->text, sizeof why->text,
-            "the store has no limit with that name: expected the text of a limit, or --limit "
-            "NAME='LIMIT'");
-        return WEIR_EINVAL;
-    }
-    weir_policy_limit(*p, &stored);
-    (void)weir_limit_print(&stored, text, sizeof text);
-    if (!a->has_parsed)
-        return 0;
-    (void)weir_limit_print(&a->parsed, asked, sizeof asked);
-    if (strcmp(text, asked) == 0)
-        return 0;
-    (void)snprintf(why->text, sizeof why->text,
-                   "the store defines it as '%.400s', and take does not change that", text);
-    return WEIR_EINVAL;
-}
-
-/* ---- The decision ---------------------------------------------------------------------------- */
-
-static void take_on_signal(int signum)
-{
-    (void)signum;
-}
-
-/* A signal then interrupts weir_wait, which gives its reservation back. */
-static void take_catch_signals(void)
-{
-    const struct sigaction a = {.sa_handler = take_on_signal};
-
-    (void)sigaction(SIGINT, &a, NULL);
-    (void)sigaction(SIGTERM, &a, NULL);
-}
+/* ---- On a store ------------------------------------------------------------------------------ */
 
 static int take_from_store(struct weir *w, const struct take_options *a, struct weir_policy *p,
                            struct weir_verdict *v)
@@ -98,13 +20,11 @@ static int take_from_store(struct weir *w, const struct take_options *a, struct 
         rq.cost = a->cost;
     if (a->wait_ns < 0)
         return weir_take(w, &rq, v);
-    take_catch_signals();
+    own_store_catch_signals();
     return weir_wait(
         w, &rq, a->wait_ns == WEIR_FOREVER ? WEIR_FOREVER : weir__add_sat(weir_now(w), a->wait_ns),
         v);
 }
-
-/* ---- The answer ------------------------------------------------------------------------------ */
 
 static int take_print_verdict(struct weir *w, const struct take_options *a,
                               const struct weir_verdict *v)
@@ -115,7 +35,7 @@ static int take_print_verdict(struct weir *w, const struct take_options *a,
     weir_remote_stats(w, &remote);
     fell_back = remote.fell_back > 0 || v->reason == WEIR_FALLBACK;
     if (fell_back && a->no_fallback) {
-        take_print_error("the store did not answer, and --no-fallback is given");
+        (void)fputs("weir take: the store did not answer, and --no-fallback is given\n", stderr);
         return EXIT_NO_ANSWER;
     }
     verdict_print(
@@ -124,64 +44,27 @@ static int take_print_verdict(struct weir *w, const struct take_options *a,
     return v->allowed ? EXIT_DONE : EXIT_DENIED;
 }
 
-static int take_fail(int error, const char *text)
+static int take_on_store(struct take_options *a)
 {
-    take_print_error(text);
-    return error == WEIR_EINTR ? EXIT_INTERRUPTED : EXIT_NO_ANSWER;
-}
-
-/* `source` is where the store's URL comes from: an option or the environment. The message hides its
- * secrets. */
-static int fail_to_open(int error, const char *source, const char *store,
-                        const struct weir_diag *why)
-{
-    char shown[512];
-    struct weir__out o = {shown, sizeof shown, 0};
-
-    weir__out_url(&o, store ? store : "memory:");
-    (void)weir__out_end(&o);
-    (void)fprintf(stderr, "weir take: %s '%s': %s\n", source, shown, why->text);
-    return error == WEIR_ESTORE || error == WEIR_EINVAL ? EXIT_USAGE : EXIT_NO_ANSWER;
-}
-
-/* ---- All of it ------------------------------------------------------------------------------- */
-
-static int take_run(struct weir *w, const struct take_options *a)
-{
-    struct weir_diag why = {.text = "out of memory"};
+    struct weir *w;
     struct weir_policy *p;
     struct weir_verdict v;
-    int error = (a->literal ? take_open_anonymous : take_open_named)(w, a, &p, &why);
+    int error, status = own_store_open(&a->own, &w, &p);
 
-    if (error) {
-        (void)fprintf(stderr, "weir take: limit '%s': %s\n", cli_redacted(a->limit), why.text);
-        return EXIT_USAGE;
-    }
+    if (status)
+        return status;
     error = take_from_store(w, a, p, &v);
-    return error ? take_fail(error, weir_error_text(error)) : take_print_verdict(w, a, &v);
-}
-
-static int take_on_store(const struct take_options *a)
-{
-    const struct weir_log log = {.say = take_log};
-    const struct weir_options o = {
-        .log = &log, .store = a->store, .max_keys = (uint64_t)a->max_keys};
-    struct weir_diag why;
-    struct weir *w;
-    const int error = weir_open(&w, &o, &why);
-    int status;
-
-    if (error)
-        return fail_to_open(error, a->store_source, a->store, &why);
-    status = take_run(w, a);
+    status = error ? own_store_fail(&a->own, error) : take_print_verdict(w, a, &v);
     weir_close(w);
     return status;
 }
 
+/* ---- By a server ----------------------------------------------------------------------------- */
+
 static int take_from_server(const struct take_options *a)
 {
     const struct call_verdict how = {"take", "allowed", "denied", NULL, a->no_fallback};
-    struct client_command w = CALL_WORDS("WEIR.TAKE", a->limit, a->key);
+    struct client_command w = CALL_WORDS("WEIR.TAKE", a->own.limit, a->key);
 
     if (a->cost >= 0)
         words_add_int(&w, a->cost);
@@ -201,5 +84,5 @@ int take_command(int argc, char **argv)
 
     if (!take_options_read(&a, argc, argv))
         return EXIT_USAGE;
-    return a.store ? take_on_store(&a) : take_from_server(&a);
+    return a.own.url ? take_on_store(&a) : take_from_server(&a);
 }

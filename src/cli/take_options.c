@@ -2,7 +2,6 @@
 #include "cli/take_options.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -17,8 +16,8 @@ static bool take_set_limit(void *to, char *value, struct weir_diag *why)
     if (!is || is == value || is[1] == '\0')
         return false;
     *is = '\0';
-    o->name = value;
-    o->text = is + 1;
+    o->own.name = value;
+    o->own.text = is + 1;
     return true;
 }
 
@@ -37,7 +36,7 @@ static const struct option OPTIONS[] = {
              "by then is denied at once"},
     {"numbers=", "LIMIT", OPTION_TEXT, AT(numbers), .times = 1, .expected = "a limit such as 200/s",
      .help = "of a server: numbers that replace the limit's this once"},
-    {"--store", "URL", OPTION_TEXT, AT(store), .times = 1,
+    {"--store", "URL", OPTION_TEXT, AT(own.url), .times = 1,
      .expected = "memory:, file:/path, redis://host:port or redis+unix:/path",
      .by_default = "WEIR_STORE of the environment; or none: a server is asked",
      .completes = COMPLETE_STORE,
@@ -54,8 +53,9 @@ static const struct option OPTIONS[] = {
     {"--no-fallback", NULL, OPTION_FLAG, AT(no_fallback),
      .help = "give no answer (status 3) if the store does not answer, whatever fallback= in the "
              "limit says"},
-    {"--max-keys", "N", OPTION_COUNT, AT(max_keys), .least = 1, .most = (int64_t)WEIR_MAX_KEYS_MOST,
-     .expected = "1 to 3000000000 keys (k and M may follow)", .by_default = "1M",
+    {"--max-keys", "N", OPTION_COUNT, AT(own.max_keys), .least = 1,
+     .most = (int64_t)WEIR_MAX_KEYS_MOST, .expected = "1 to 3000000000 keys (k and M may follow)",
+     .by_default = "1M",
      .help = "with --store: live keys that a file has room for, if this command makes the file"},
     CLIENT_SERVER_ROWS(take_options),
     CLIENT_JSON_ROW(take_options),
@@ -101,12 +101,6 @@ const struct command TAKE_COMMAND = {
 
 /* ---- The limit ------------------------------------------------------------------------------- */
 
-static bool is_url(const char *word)
-{
-    return strstr(word, "://") || strncmp(word, "file:", 5) == 0 ||
-           strncmp(word, "redis+unix:", 11) == 0;
-}
-
 /* The message does not quote the URL: it may contain a password. */
 static bool take_wrong_place(void)
 {
@@ -115,117 +109,59 @@ static bool take_wrong_place(void)
     return false;
 }
 
-static bool take_is_text(const char *word)
+/* A limit with a guard is entered and left, which one take cannot do. */
+static bool take_read_limit(struct own_store *s)
 {
-    return strchr(word, ' ') || strchr(word, '/');
-}
+    const char *guard;
 
-/* A limit with a guard is entered and left, which one command cannot do. */
-static bool is_takeable(const struct weir_limit *l)
-{
-    for (int i = 0; i < l->n; i++)
-        if (l->term[i].algorithm >= WEIR_FIRST_GUARD) {
-            (void)fprintf(
-                stderr,
-                "weir take: '%s' is a guard, which is entered and left: expected rates only\n",
-                weir_algorithm_name(l->term[i].algorithm));
-            return false;
-        }
-    return true;
-}
-
-static bool take_read_limit(struct take_options *o)
-{
-    const char *text = o->limit;
-    struct weir_diag why;
-
-    if (o->name && strcmp(o->limit, o->name) == 0)
-        text = o->text;
-    else if (o->name) {
+    if (s->name && strcmp(s->limit, s->name) != 0) {
         (void)fprintf(stderr,
                       "weir take: --limit defines '%s', but the limit to take from is '%s'\n",
-                      o->name, o->limit);
-        return false;
-    } else if (!take_is_text(text))
-        return true; /* a name: the store may know it */
-    else
-        o->literal = true;
-    if (weir_limit_parse(&o->parsed, text, &why) != 0) {
-        (void)fprintf(
-            stderr, "weir take: %s\n",
-            strstr(text, "store=")
-                ? "store= is for limits of the daemon: expected --store URL before the limit"
-                : why.text);
+                      s->name, s->limit);
         return false;
     }
-    o->has_parsed = true;
-    return is_takeable(&o->parsed);
+    if (!own_store_read_limit(s))
+        return false;
+    guard = own_store_guard(&s->parsed);
+    if (guard)
+        (void)fprintf(
+            stderr, "weir take: '%s' is a guard, which is entered and left: expected rates only\n",
+            guard);
+    return !guard;
 }
 
 /* ---- Where it is decided --------------------------------------------------------------------- */
 
-static bool take_only_for(const char *option, const char *place)
+static bool take_check_store(struct take_options *o)
 {
-    (void)fprintf(stderr, "weir take: %s is for %s\n", option, place);
-    return false;
-}
-
-static bool take_check_store(const struct take_options *o)
-{
-    static const char SERVER[] = "--server: a store is decided on here";
-
-    return o->numbers             ? take_only_for("numbers=", SERVER)
-           : o->client.tls        ? take_only_for("--tls", SERVER)
-           : o->client.cacert     ? take_only_for("--cacert", SERVER)
-           : o->client.token_file ? take_only_for("--token-file", SERVER)
-           : o->client.timeout_ns ? take_only_for("--timeout", SERVER)
-                                  : true;
+    if (o->numbers)
+        return own_store_only_for(&o->own, "numbers=", "--server");
+    return own_store_check(&o->own, &o->client) && take_read_limit(&o->own);
 }
 
 static bool take_check_server(const struct take_options *o)
 {
-    return o->name       ? take_only_for("--limit", "--store: weir limit set changes a server's")
-           : o->max_keys ? take_only_for("--max-keys", "--store: a server has its own")
-                         : true;
-}
-
-/* An option wins over the environment; two of a kind contradict each other. */
-static bool take_choose(struct take_options *o)
-{
-    const char *const store = getenv("WEIR_STORE"), *const server = getenv("WEIR_SERVER");
-
-    o->store_source = "--store";
-    if (o->store && o->client.server) {
-        (void)fputs("weir take: --store and --server: expected one of them\n", stderr);
-        return false;
-    }
-    if (o->store || o->client.server || !store || !*store)
-        return true;
-    if (server && *server) {
-        (void)fputs("weir take: WEIR_STORE and WEIR_SERVER are both set: say --store or --server\n",
-                    stderr);
-        return false;
-    }
-    o->store = store;
-    o->store_source = "WEIR_STORE";
-    return true;
+    if (o->own.name)
+        return own_store_only_for(&o->own, "--limit", "--store: weir limit set changes a server's");
+    return o->own.max_keys == 0 ||
+           own_store_only_for(&o->own, "--max-keys", "--store: a server has its own");
 }
 
 bool take_options_read(struct take_options *o, int argc, char **argv)
 {
     int words;
 
-    *o = (struct take_options){.cost = -1, .wait_ns = -1};
+    *o = (struct take_options){.own = {.command = "take"}, .cost = -1, .wait_ns = -1};
     words = options_read(&TAKE_COMMAND, o, argc, argv);
     if (words < 0)
         return false;
-    o->limit = argv[0];
+    o->own.limit = argv[0];
     o->key = argv[1];
-    if (is_url(o->limit))
+    if (own_store_is_url(o->own.limit))
         return take_wrong_place();
     if (words > 2)
         return options_unexpected(&TAKE_COMMAND, argv[2]);
-    if (!take_choose(o))
+    if (!own_store_choose(&o->own, &o->client))
         return false;
-    return o->store ? take_check_store(o) && take_read_limit(o) : take_check_server(o);
+    return o->own.url ? take_check_store(o) : take_check_server(o);
 }

@@ -118,8 +118,8 @@ _weir
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
-ALL = ("demo sim replay advise explain serve check take peek charge reserve commit cancel enter "
-       "exit refund reset limit override list stats ping reload store version help "
+ALL = ("demo sim replay advise explain serve check take run pace peek charge reserve commit "
+       "cancel enter exit refund reset limit override list stats ping reload store version help "
        "--help --version")
 RATES = ["'fixed-window ", "'sliding-window ", "'sliding-counter ", "'sliding-log "]
 COMPLETED = [
