@@ -601,8 +601,8 @@ static void server_close(struct server *s)
     listeners_close(s->listeners);
     names_close(s->names);
     tallies_close(s->tallies);
-    access_close(s);
     account_book_close(s);
+    access_close(s);
     peers_close(s->peers);
     warned_close(s->warned);
     stores_close(&s->stores);

@@ -18,7 +18,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("integration", "redis")]
 # pylint: disable=wrong-import-position
-from daemon import WEIR, Daemon, check, expect, play  # noqa: E402
+from daemon import WEIR, Daemon, check, expect, play, until  # noqa: E402
 from fleet_kit import Redis  # noqa: E402
 
 LIMITS = ("--limit", "tokens=token-bucket 100/1m", "--limit", "win=fixed-window 10/1h",
@@ -227,6 +227,12 @@ def open_reservations_are_bounded_by_connection_and_address():
         expect("as many as it may have", last[0], 1)
         full = str(r.ask("WEIR.RESERVE", "big", "one", 1, "TTL", "1m"))
         check("no more", "too many open reservations" in full, full)
+        number = last[6].decode().split(".")[0]
+        for words in (("WEIR.COMMIT", number + ".big.other", 1),
+                      ("WEIR.CANCEL", number + ".big.other")):
+            check("a number under another key settles nothing", GONE in str(r.ask(*words)), words)
+            full = str(r.ask("WEIR.RESERVE", "big", "one", 1, "TTL", "1m"))
+            check("and makes no room", "too many open reservations" in full, full)
         expect("nothing was taken", remaining(other, "big", "one"), 1000000)
         expect("others may", other.ask("WEIR.RESERVE", "big", "one", 1, "TTL", "1m")[0], 1)
         expect("one is settled", other.ask("WEIR.COMMIT", last[6], 1)[0], 1)
@@ -235,6 +241,34 @@ def open_reservations_are_bounded_by_connection_and_address():
         r.ask("WEIR.CLOCK", "ADVANCE", "1m")
         expect("and for all once they lapse", r.ask("WEIR.RESERVE", "big", "2", 1, "TTL", "1m")[0],
                1)
+
+
+def a_reservation_outlives_the_connection_of_its_token():
+    """Another token settles it; the first one comes back; and the daemon ends with one open."""
+    with tempfile.TemporaryDirectory(prefix="weir-") as folder:
+        path = os.path.join(folder, "tokens")
+        with open(path, "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+            file.write("one one-0123456789abcdef take\ntwo two-0123456789abcdef all\n"
+                       "far far-0123456789abcdef take far:\n")
+        with Daemon(*LIMITS, "--tokens", path) as daemon:
+            def as_token(name):
+                line = daemon.resp()
+                expect(name, line.ask("AUTH", f"{name}-0123456789abcdef"), "OK")
+                return line
+
+            for turn in range(3):
+                with as_token("one") as r:
+                    _, ident = reserve(r, "win", turn, 3)
+                with as_token("far") as r:
+                    for words in (("WEIR.COMMIT", ident, 1), ("WEIR.CANCEL", ident)):
+                        check("not by a token of other keys", "NOPERM" in str(r.ask(*words)), words)
+                with as_token("two") as r:
+                    check("the connection has ended",
+                          until(lambda r=r: b"name=one" not in r.ask("CLIENT", "LIST")), turn)
+                    expect("two settles", r.ask("WEIR.COMMIT", ident, 1)[0], 1)
+                    expect("nothing is kept", r.info()["memory_reservations"], "0")
+            with as_token("one") as r:
+                reserve(r, "win", "last", 3)
 
 
 # ---- Daemons that share a store ----------------------------------------------------------------
@@ -353,5 +387,6 @@ if __name__ == "__main__":
         five_estimates_do_not_all_pass, a_reservation_is_settled_once_on_any_connection,
         ids_carry_any_limit_and_key, cancel_takes_both_kinds_of_id, a_lapse_counts_as_asked_for,
         verbose_names_the_id, mistakes_are_named, http_has_the_same, a_token_keeps_to_its_keys,
-        open_reservations_are_bounded_by_connection_and_address, any_daemon_settles,
+        open_reservations_are_bounded_by_connection_and_address,
+        a_reservation_outlives_the_connection_of_its_token, any_daemon_settles,
         a_converted_file_keeps_them_and_a_reset_one_does_not, kills_settle_nothing_twice]))

@@ -62,7 +62,7 @@ void account_book_close(struct server *s);
 bool account_admits(struct conn *c, int64_t now_ns);
 /* Enters a reservation that was granted to it. */
 void account_enter(struct conn *c, uint64_t number, int64_t lapse_ns);
-/* It is settled, or was found not to be. */
+/* It is settled. */
 void account_leave(struct server *s, uint64_t number);
 /* The connection ends; what it holds counts on for its address and token. */
 void account_conn_ends(struct conn *c);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "server/access/access_files.h"
 #include "server/internal.h"
 
 #define CHAINS  8192
@@ -72,7 +73,7 @@ static void entries_free(struct server *s, struct account_entry *e)
 
         peer_leave(s->peers, e->from);
         if (e->tenant)
-            peer_leave(s->peers, e->tenant);
+            peer_leave(s->access->tenants, e->tenant);
         memory_shrink(&s->memory, MEMORY_RESERVATIONS, sizeof *e + MEMORY_PIECE);
         free(e);
         e = next;
@@ -159,7 +160,7 @@ void account_enter(struct conn *c, uint64_t number, int64_t lapse_ns)
                                 .tenant = c->tenant};
     peer_retain(c->worker->server->peers, c->from);
     if (c->tenant)
-        peer_retain(c->worker->server->peers, c->tenant);
+        peer_retain(c->worker->server->access->tenants, c->tenant);
     memory_grow(&c->worker->server->memory, MEMORY_RESERVATIONS, sizeof *e + MEMORY_PIECE);
     (void)pthread_mutex_lock(&b->lock);
     e->next = b->chain[number % CHAINS];
