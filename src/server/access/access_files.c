@@ -214,6 +214,7 @@ static void access_reload(struct access *a, const char *why)
         access_drop(next);
         return;
     }
+    next->users++; /* a reload may replace it before the log has told of it */
     access_replace(s, next);
     server_wake_all(s);
     if (tokens && s->options.tokens)
@@ -222,6 +223,7 @@ static void access_reload(struct access *a, const char *why)
     if (tls && next->tls_is_new)
         log_print(s->log, "tls: certificate loaded again (%s): %s", why,
                   tls_context_text(next->tls));
+    access_files_release(a, next);
 }
 
 /* Sleeps, but for an end or a question. True: it was asked. */

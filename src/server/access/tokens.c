@@ -307,10 +307,8 @@ void tokens_free(struct token_table *t)
 {
     if (!t)
         return;
-    if (atomic_load(&t->more_owners) > 0) {
-        atomic_fetch_sub(&t->more_owners, 1);
+    if (atomic_fetch_sub(&t->more_owners, 1) > 0)
         return;
-    }
     if (t->text)
         explicit_bzero(t->text, t->len); /* a line with a mistake may still have its token */
     free(t->text);

@@ -247,9 +247,9 @@ static void ticket_unlink_locked(struct ticket *t)
         t->later->sooner = t->sooner;
     t->later = t->sooner = NULL;
     t->conn = NULL;
-    c->tickets_n--;
     if (t->tied)
         atomic_fetch_sub(&c->tied, 1);
+    c->tickets_n--; /* last: its worker may free a connection that has none */
 }
 
 static void ticket_name_locked(struct ticket_table *table, struct ticket *t)
