@@ -270,7 +270,7 @@ def a_limit_without_room_changes_nothing():
                ([b"a", b"sliding-log 60000/24h"], 59993))
         expect("and as large", info_of(daemon)["memory_store"], before)
         expect("what there is room for is set",
-               c.ask("WEIR.LIMIT", "SET", "b", "sliding-log 20000/1d"), "OK")
+               c.ask("WEIR.LIMIT", "SET", "b", "sliding-log 12000/1d"), "OK")
 
 
 if __name__ == "__main__":
