@@ -65,6 +65,6 @@ size_t weir__engine_names_bytes(uint64_t max_policies)
 
 size_t weir__anonymous_bytes(int terms)
 {
-    return sizeof(struct weir_policy) + offsetof(struct weir__record, version) +
+    return sizeof(struct weir_policy) + sizeof(struct weir__record_head) +
            sizeof(struct weir__revision) + (size_t)terms * sizeof(struct weir__compiled_term);
 }

@@ -257,7 +257,7 @@ int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
     if (!w->store->file)
         stats->policies = (uint32_t)atomic_load(&w->store->known.policies);
     for (uint64_t i = 0; i < w->store->max_policies && w->store->file; i++)
-        stats->policies += atomic_load(&d->record[i].tag) != 0;
+        stats->policies += atomic_load(&d->record[i].head.tag) != 0;
     if (w->remote)
         return w->remote->ops->room(w->remote, now_ns, stats);
     stats->max_bytes = weir__store_most(w->store);

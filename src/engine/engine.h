@@ -39,7 +39,7 @@ struct weir__remote;
 
 struct weir_policy {
     struct weir__revision *_Atomic revision; /* the limit as this process knows it */
-    struct weir__record *record;             /* the limit as the store knows it */
+    struct weir__record_head *record;        /* the limit as the store knows it */
     uint64_t tag; /* the value of record->tag, which changes only when the policy is forgotten */
     struct weir__store *store;
     struct weir *engine;

@@ -451,7 +451,7 @@ static struct weir__version *version_of(struct image *i)
 {
     struct weir__record *r = record_of(i);
 
-    return weir__record_version(r, atomic_load(&r->generation), 0);
+    return weir__record_version(r, atomic_load(&r->head.generation), 0);
 }
 
 static void a_limit_that_no_text_gives_is_refused(void **state)

@@ -125,13 +125,13 @@ static void change_and_change(const char *name)
                                             ((struct weir__header *)(void *)f.at)->directory_at))
             ->record;
     for (uint32_t i = 1; i <= WEIR__VERSIONS_KEPT; i++)
-        *weir__record_version(r, atomic_load(&r->generation), i) =
-            *weir__record_version(r, atomic_load(&r->generation), 0);
-    atomic_store(&r->first, 0);
+        *weir__record_version(r, atomic_load(&r->head.generation), i) =
+            *weir__record_version(r, atomic_load(&r->head.generation), 0);
+    atomic_store(&r->head.first, 0);
     for (unsigned turn = 0;; turn++) {
         for (uint32_t i = 0; i <= WEIR__VERSIONS_KEPT; i++)
             *(volatile int64_t *)&r->version[i].n = turn % 2 ? 1 : WEIR_TERMS_MAX;
-        atomic_fetch_add(&r->generation, turn % 4096 == 0);
+        atomic_fetch_add(&r->head.generation, turn % 4096 == 0);
     }
 }
 

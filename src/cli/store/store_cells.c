@@ -91,12 +91,12 @@ int store_cells_copy(const struct store_image *m, const struct store_image *made
         struct weir__record *r = &d->record[i];
         struct weir__version *v;
 
-        if (atomic_load(&r->tag) == 0)
+        if (atomic_load(&r->head.tag) == 0)
             continue;
         v = malloc(sizeof *v);
         if (!v)
             return weir__diag(why, WEIR_ENOMEM, "out of memory");
-        *v = *weir__record_version(r, atomic_load(&r->generation), 0);
+        *v = *weir__record_version(r, atomic_load(&r->head.generation), 0);
         for (int k = 0; k < v->n && k < WEIR_TERMS_MAX && !error; k++)
             if (v->placing[k].cells > 0 && v->placing[k].size_class < WEIR__SIZE_CLASSES &&
                 !keeps_size(m, made, (uint32_t)v->placing[k].size_class))

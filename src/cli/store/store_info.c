@@ -17,7 +17,7 @@ static void store_info_blame(struct store_info *info, int error, const struct we
 
 static bool store_info_describe(struct weir__record *r, struct store_policy *p)
 {
-    const uint32_t generation = atomic_load(&r->generation);
+    const uint32_t generation = atomic_load(&r->head.generation);
     const struct weir__version *v = weir__record_version(r, generation, 0);
     struct weir_limit limit = {.n = (int)v->n};
     char text[WEIR_LIMIT_TEXT_MAX];

@@ -33,12 +33,12 @@ struct store_counts store_records_counts(const struct store_image *m)
 
 static uint64_t tag_of(const struct store_image *m, uint64_t i)
 {
-    return atomic_load(&store_records_directory(m)->record[i].tag);
+    return atomic_load(&store_records_directory(m)->record[i].head.tag);
 }
 
 static uint32_t generation_of(const struct store_image *m, uint64_t i)
 {
-    return atomic_load(&store_records_directory(m)->record[i].generation);
+    return atomic_load(&store_records_directory(m)->record[i].head.generation);
 }
 
 /* Another process may change the policy meanwhile: then we copy it again. */
@@ -48,7 +48,7 @@ static void store_records_copy(const struct store_image *m, uint64_t i, struct w
         const uint32_t before = generation_of(m, i);
 
         memcpy((void *)r, &store_records_directory(m)->record[i], sizeof *r);
-        if (generation_of(m, i) == before && atomic_load(&r->generation) == before)
+        if (generation_of(m, i) == before && atomic_load(&r->head.generation) == before)
             return;
     }
 }
@@ -66,7 +66,7 @@ uint64_t store_records_used(const struct store_image *m)
 
 static bool store_records_is_sound(struct weir__record *r)
 {
-    const uint32_t generation = atomic_load(&r->generation);
+    const uint32_t generation = atomic_load(&r->head.generation);
     const uint32_t kept = weir__record_kept(r, generation);
 
     if (kept == 0 || memchr(r->name, '\0', sizeof r->name) == NULL)
@@ -86,7 +86,7 @@ int store_records_get(const struct store_image *m, uint64_t i, struct weir__reco
     if (tag_of(m, i) == 0)
         return 0;
     store_records_copy(m, i, r);
-    if (atomic_load(&r->tag) == 0)
+    if (atomic_load(&r->head.tag) == 0)
         return 0; /* removed just now */
     if (store_records_is_sound(r))
         return 1;

@@ -52,12 +52,12 @@ static int anonymous_revision(struct weir__store *s, const struct weir_limit *li
     return error;
 }
 
-/* The record of an anonymous policy. It is only the head of one, because there is no version to
- * keep, and only its count of resets ever changes. The tag follows from the word, as the keys do,
- * so that waiters for the same key under two handles are in the same wait list. */
-static struct weir__record *anonymous_record(uint64_t tag)
+/* An anonymous policy has the head of a record only, because there is no version to keep, and only
+ * its count of resets ever changes. The tag follows from the word, as the keys do, so that waiters
+ * for the same key under two handles are in the same wait list. */
+static struct weir__record_head *anonymous_record(uint64_t tag)
 {
-    struct weir__record *r = calloc(1, offsetof(struct weir__record, version));
+    struct weir__record_head *r = calloc(1, sizeof *r);
 
     if (r)
         atomic_store(&r->tag, tag);

@@ -108,9 +108,9 @@ static bool is_in_use(const struct weir__store *s, uint32_t version)
 {
     for (uint64_t r = 0; r < weir__directory_end(s); r++) {
         struct weir__record *record = &s->directory->record[r];
-        const uint32_t generation = atomic_load(&record->generation);
+        const uint32_t generation = atomic_load(&record->head.generation);
 
-        if (atomic_load(&record->tag) == 0)
+        if (atomic_load(&record->head.tag) == 0)
             continue;
         for (uint32_t back = weir__record_kept(record, generation); back > 0; back--)
             if (keeps_version(weir__record_version(record, generation, back - 1), version))
@@ -154,7 +154,7 @@ static bool is_taken(const struct weir__store *s, uint64_t scope)
     for (uint64_t i = 0; i < weir__directory_end(s); i++) {
         const struct weir__record *r = &s->directory->record[i];
 
-        for (int v = 0; v <= WEIR__VERSIONS_KEPT && atomic_load(&r->tag) != 0; v++)
+        for (int v = 0; v <= WEIR__VERSIONS_KEPT && atomic_load(&r->head.tag) != 0; v++)
             for (int t = 0; t < WEIR_TERMS_MAX; t++)
                 if (r->version[v].scope[t] == scope)
                     return true;

@@ -24,6 +24,12 @@
 
 /* ---- From the record to the revision ------------------------------------------------------- */
 
+/* Of a policy that has a name. */
+static struct weir__record *policy_record(const struct weir_policy *p)
+{
+    return (struct weir__record *)p->record; /* its first member */
+}
+
 static void record_report_unread(const struct weir__record *r, int error, struct weir_diag *why)
 {
     if (error == WEIR_EFORMAT)
@@ -39,7 +45,7 @@ static void record_report_unread(const struct weir__record *r, int error, struct
 static int record_load_locked(struct weir__store *s, struct weir__record *r,
                               struct weir__revision **out, struct weir_diag *why)
 {
-    const uint32_t generation = atomic_load(&r->generation);
+    const uint32_t generation = atomic_load(&r->head.generation);
     struct weir__revision *row = NULL;
     int error = 0;
 
@@ -54,7 +60,7 @@ static int record_load_locked(struct weir__store *s, struct weir__record *r,
             row = rev;
         }
     }
-    if (!error && (!row || atomic_load(&r->generation) != generation))
+    if (!error && (!row || atomic_load(&r->head.generation) != generation))
         error = WEIR_EFORMAT; /* another process wrote it while we read */
     if (error)
         record_report_unread(r, error, why);
@@ -79,7 +85,7 @@ static int policy_refresh_locked(struct weir_policy *p, struct weir__revision **
     *old = atomic_load(&p->revision);
     if (atomic_load(&p->record->tag) != p->tag)
         return weir__diag(why, WEIR_EGONE, "the policy '%s' was forgotten", p->name);
-    error = record_load_locked(p->store, p->record, &rev, why);
+    error = record_load_locked(p->store, policy_record(p), &rev, why);
     if (error) {
         *old = NULL;
         return error;
@@ -157,20 +163,20 @@ int weir__policy_refresh(struct weir_policy *p)
 static void record_publish(struct weir__store *s, struct weir__record *r, const char *name,
                            const struct weir__revision *rev)
 {
-    const uint32_t generation = atomic_load(&r->generation) + 1;
-    const bool is_new = atomic_load(&r->tag) == 0;
+    const uint32_t generation = atomic_load(&r->head.generation) + 1;
+    const bool is_new = atomic_load(&r->head.tag) == 0;
 
     weir__revision_dump(rev, weir__record_version(r, generation, 0));
     if (is_new) {
         memset(r->name, 0, sizeof r->name);
         memcpy(r->name, name, strlen(name));
-        atomic_store(&r->first, generation);
+        atomic_store(&r->head.first, generation);
     } else {
         weir__directory_leaves(s, r, false);
     }
-    atomic_store(&r->generation, generation);
+    atomic_store(&r->head.generation, generation);
     if (is_new)
-        atomic_store(&r->tag, atomic_fetch_add(&s->directory->tags, 1) + 1);
+        atomic_store(&r->head.tag, atomic_fetch_add(&s->directory->tags, 1) + 1);
     weir__directory_enters(s, r, is_new);
 }
 
@@ -246,7 +252,7 @@ static struct weir_policy *find_policy(struct weir *w, const struct weir__record
 {
     struct weir_policy *p = *policy_place(w, r);
 
-    return p && p->tag == atomic_load(&r->tag) && strcmp(p->name, name) == 0 ? p : NULL;
+    return p && p->tag == atomic_load(&r->head.tag) && strcmp(p->name, name) == 0 ? p : NULL;
 }
 
 static struct weir_policy **policy_bucket(struct weir *w, const struct weir_policy *p)
@@ -289,7 +295,7 @@ static void policy_link(struct weir *w, struct weir_policy *p)
     if (p->next)
         p->next->before = p;
     w->policies = p;
-    *policy_place(w, p->record) = p;
+    *policy_place(w, policy_record(p)) = p;
     weir__policy_appears(w, p);
 }
 
@@ -299,8 +305,8 @@ static void policy_unlink(struct weir *w, struct weir_policy *p)
     *(p->before ? &p->before->next : &w->policies) = p->next;
     if (p->next)
         p->next->before = p->before;
-    if (*policy_place(w, p->record) == p)
-        *policy_place(w, p->record) = NULL;
+    if (*policy_place(w, policy_record(p)) == p)
+        *policy_place(w, policy_record(p)) = NULL;
     weir__policy_disappears(w, p);
 }
 
@@ -339,8 +345,8 @@ static int open_policy_locked(struct weir *w, struct weir__record *r, struct wei
     p = calloc(1, sizeof *p + strlen(name) + 1);
     if (!p)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
-    p->record = r;
-    p->tag = atomic_load(&r->tag);
+    p->record = &r->head;
+    p->tag = atomic_load(&r->head.tag);
     p->store = w->store;
     p->engine = w;
     memcpy(p->name, name, strlen(name));
@@ -376,12 +382,12 @@ static int finish_change(struct weir *w, int64_t now_ns)
     (void)pthread_mutex_lock(&w->policies_lock);
     (void)pthread_mutex_lock(&s->lock);
     p = *policy_place(w, r);
-    if (p && p->tag == atomic_load(&r->tag) && weir__policy_revision(p)) {
+    if (p && p->tag == atomic_load(&r->head.tag) && weir__policy_revision(p)) {
         error = weir__revision_copy(&rev, atomic_load(&p->revision), WEIR__VERSIONS_KEPT);
         if (!error)
             error = weir__revision_place(s, rev, NULL);
     }
-    if (!rev && !error && atomic_load(&r->tag) != 0)
+    if (!rev && !error && atomic_load(&r->head.tag) != 0)
         error = record_load_locked(s, r, &rev, NULL);
     (void)pthread_mutex_unlock(&s->lock);
     (void)pthread_mutex_unlock(&w->policies_lock);
@@ -563,7 +569,7 @@ int weir_policy_forget(struct weir *w, struct weir_policy *policy)
     }
     if (atomic_load(&policy->record->tag) == policy->tag) {
         weir__directory_look(w->store);
-        weir__directory_leaves(w->store, policy->record, true);
+        weir__directory_leaves(w->store, policy_record(policy), true);
         atomic_store(&policy->record->tag, 0);
         atomic_fetch_add(&policy->record->generation, 1);
         atomic_fetch_add(&w->store->directory->versions, 1); /* so that others see the change */
@@ -587,18 +593,19 @@ int weir_policy_forget(struct weir *w, struct weir_policy *policy)
 struct weir_policy *weir_policy_next(struct weir *w, const struct weir_policy *after)
 {
     struct weir__directory *d = w->store->directory;
-    uint64_t i = after ? (uint64_t)(after->record - d->record) + 1 : 0;
+    uint64_t i = after ? (uint64_t)(policy_record(after) - d->record) + 1 : 0;
 
     for (; i < weir__directory_end(w->store); i++) {
         char name[WEIR_NAME_MAX];
         struct weir_policy *p;
 
-        if (atomic_load(&d->record[i].tag) == 0)
+        if (atomic_load(&d->record[i].head.tag) == 0)
             continue;
         memcpy(name, d->record[i].name, sizeof name);
         name[sizeof name - 1] = '\0';
         p = weir_policy_find(w, name);
-        if (p && p->record == &d->record[i]) /* in a damaged file two records may have one name */
+        if (p &&
+            p->record == &d->record[i].head) /* in a damaged file two records may have one name */
             return p;
     }
     return NULL;

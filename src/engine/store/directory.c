@@ -142,7 +142,7 @@ static void known_count(struct weir__store *s, const struct weir__version *v, bo
 
 static const struct weir__version *version_in_force(struct weir__record *r)
 {
-    return weir__record_version(r, atomic_load(&r->generation), 0);
+    return weir__record_version(r, atomic_load(&r->head.generation), 0);
 }
 
 /* ---- Reading all records --------------------------------------------------------------------- */
@@ -182,9 +182,9 @@ static void known_read_all(struct weir__store *s)
     for (uint64_t i = 0; i < weir__directory_end(s); i++) {
         struct weir__record *r = &s->directory->record[i];
 
-        if (atomic_load(&r->generation) != 0)
+        if (atomic_load(&r->head.generation) != 0)
             last = i + 1;
-        if (atomic_load(&r->tag) == 0)
+        if (atomic_load(&r->head.tag) == 0)
             continue;
         used++;
         name_add(s, i);
@@ -217,8 +217,9 @@ struct weir__record *weir__directory_find(struct weir__store *s, const char *nam
 {
     const uint64_t i = slot_of(s, name);
 
-    return s->known.slot[i] != 0 && atomic_load(&slot_record(s, i)->tag) != 0 ? slot_record(s, i)
-                                                                              : NULL;
+    return s->known.slot[i] != 0 && atomic_load(&slot_record(s, i)->head.tag) != 0
+               ? slot_record(s, i)
+               : NULL;
 }
 
 struct weir__record *weir__directory_free(struct weir__store *s)
@@ -226,7 +227,7 @@ struct weir__record *weir__directory_free(struct weir__store *s)
     struct weir__known *k = &s->known;
 
     while (k->free_from < s->max_policies &&
-           atomic_load(&s->directory->record[k->free_from].tag) != 0)
+           atomic_load(&s->directory->record[k->free_from].head.tag) != 0)
         k->free_from++;
     if (k->free_from == s->max_policies)
         return NULL;

@@ -23,9 +23,9 @@
 /* The version in force of a record, or NULL. */
 static const struct weir__version *version_of(struct weir__record *r)
 {
-    if (atomic_load(&r->tag) == 0)
+    if (atomic_load(&r->head.tag) == 0)
         return NULL;
-    return weir__record_version(r, atomic_load(&r->generation), 0);
+    return weir__record_version(r, atomic_load(&r->head.generation), 0);
 }
 
 /* ---- Keys that limits ask for -------------------------------------------------------------- */

@@ -44,12 +44,17 @@ static inline bool weir__class_is_anonymous(uint32_t size_class)
     return size_class >= WEIR__FIRST_ANONYMOUS;
 }
 
-struct weir__record {
+/* What every policy has; an anonymous one has no more than that (anonymous.c). */
+struct weir__record_head {
     _Atomic uint64_t tag; /* identifies the policy; 0: none */
     _Atomic uint32_t generation;
     _Atomic uint32_t first;   /* the policy's first generation */
     _Atomic uint32_t resets;  /* number of resets of its keys */
     _Atomic uint32_t lapsing; /* 1: its keys may have reservations that lapse as nothing */
+};
+
+struct weir__record {
+    struct weir__record_head head;
     char name[WEIR_NAME_MAX];
     struct weir__version version[WEIR__VERSIONS_KEPT + 1]; /* a ring; see weir__record_version */
 };
@@ -122,7 +127,8 @@ static inline struct weir__version *weir__record_version(struct weir__record *r,
 /* The number of versions that a record has kept. */
 static inline uint32_t weir__record_kept(const struct weir__record *r, uint32_t generation)
 {
-    const uint32_t all = generation - atomic_load_explicit(&r->first, memory_order_relaxed) + 1;
+    const uint32_t all =
+        generation - atomic_load_explicit(&r->head.first, memory_order_relaxed) + 1;
 
     return all < WEIR__VERSIONS_KEPT ? all : WEIR__VERSIONS_KEPT;
 }
