@@ -103,11 +103,13 @@ class Table:
         text = subprocess.run([weir, "help", "--format=table"], capture_output=True, text=True,
                               check=True).stdout
         self.commands, self.algorithms = [], []  # an algorithm: name, "amount" or "bare", options
-        self.keys = []
+        self.keys, self.topics = [], []
         for line in text.splitlines():
             what, *fields = line.replace("\\n", "\n").split("\t")
             if what == "command":
                 self.commands.append(Command(*fields))
+            elif what == "topic":
+                self.topics.append(fields[0])
             elif what == "key":
                 self.keys.append(Key(*fields))
             elif what == "algorithm":
@@ -122,6 +124,7 @@ class Table:
         self.root.options.append(Option("--version", text="print the version"))
         self.leaves = [command for command in self.commands if not command.parts]
         self.groups = [command for command in self.commands if command.parts]
+        self.helped = [*self.root.parts, *self.topics, "topics"]   # what may follow `weir help`
         self.bare = [name for name, amount, _ in self.algorithms if amount == "bare"]
 
     @staticmethod
@@ -268,7 +271,8 @@ def bash_operands(command):
 
 def bash(table):
     parts = [(f"'{c.name}'", c.parts) for c in table.groups]
-    parts += [(f"'{f'help {c.name}'.strip()}'", c.parts) for c in table.groups]
+    parts += [(f"'{f'help {c.name}'.strip()}'", c.parts if c.name else table.helped)
+              for c in table.groups]
     options = [(f"'{c.name}'", [o.name for o in c.dashed()]) for c in table.commands]
     limit_options = [(" | ".join(names), words) for names, words in table.by_options()]
     return {
@@ -322,7 +326,7 @@ def zsh_help(table):
     """The arguments of `weir help`: a command, and a command within it."""
     lines = ['case "$CURRENT $words[2]" in']
     lines += [f"'3 {c.name}') _values part {' '.join(c.parts)} ;;" for c in table.groups if c.name]
-    lines += [f"'2 '*) _values command {' '.join(table.root.parts)} ;;", "esac"]
+    lines += [f"'2 '*) _values command {' '.join(table.helped)} ;;", "esac"]
     return "\n".join(lines)
 
 
@@ -413,7 +417,8 @@ def fish_limit_options(names, options):
 def fish(table):
     valued = {option.name for c in table.leaves for option in c.dashed() if option.value}
     lines = [line for command in table.commands for line in fish_command(table, command)]
-    lines += [fish_line(f"__weir_after 0 help {c.name}".strip(), f"-a '{' '.join(c.parts)}'")
+    lines += [fish_line(f"__weir_after 0 help {c.name}".strip(),
+                        f"-a '{' '.join(c.parts if c.name else table.helped)}'")
               for c in table.groups]
     algorithms = [f"            \"$head\"{name}\\  '{ALGORITHMS[name]}'"
                   for name, _, _ in table.algorithms]

@@ -10,6 +10,7 @@
 
 #include "cli/config_keys.h"
 #include "cli/options.h"
+#include "cli/topics/topics.h"
 #include "engine/embed.h"
 
 static void describe_field(const char *text)
@@ -94,6 +95,8 @@ static void describe_keys(const struct config_key *k)
 void describe_print(const struct command *root)
 {
     describe_command(root);
+    for (const struct topic *t = TOPICS; t->name; t++)
+        describe_record("topic", (const char *const[]){t->name, t->summary}, 2);
     describe_keys(CONFIG_FORMS);
     describe_keys(config_keys());
 #define X(name, text) describe_algorithm(WEIR_##name);

@@ -106,7 +106,7 @@ static void help_usage(FILE *to, const struct command *c)
         (void)fprintf(to, "%s weir %s %s\n", before, (*p)->name, (*p)->usage);
 }
 
-static void help_paragraphs(FILE *to, const char *const *text)
+void help_paragraphs(FILE *to, const char *const *text)
 {
     for (; text && *text; text++) {
         (void)fputc('\n', to);
@@ -115,6 +115,13 @@ static void help_paragraphs(FILE *to, const char *const *text)
         else
             help_wrap(to, *text, 0, HELP_WIDTH);
     }
+}
+
+void help_examples(FILE *to, const char *const *examples)
+{
+    (void)fputs("\nExamples:\n", to);
+    for (; *examples; examples++)
+        (void)fprintf(to, "  %s\n", *examples);
 }
 
 void help_print(const struct command *c, FILE *to)
@@ -134,7 +141,5 @@ void help_print(const struct command *c, FILE *to)
         (void)snprintf(status, sizeof status, "%.*s", digits, *s);
         help_entry(to, status, *s + digits + 1, 3, HELP_WIDTH);
     }
-    (void)fputs("\nExamples:\n", to);
-    for (const char *const *e = c->examples; *e; e++)
-        (void)fprintf(to, "  %s\n", *e);
+    help_examples(to, c->examples);
 }

@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/topics/topics.h"
 
 static int version_command(int argc, char **argv);
 static int help_command(int argc, char **argv);
@@ -21,16 +22,18 @@ static const struct command VERSION_COMMAND = {
 
 static const struct command HELP_COMMAND = {
     "help",
-    "print this help, or the help of a command",
-    "[COMMAND...]",
-    .about = TEXTS("Prints the help of weir, or the help of the named command."),
+    "print this help, or the help of a command or a topic",
+    "[COMMAND...|TOPIC|topics]",
+    .about = TEXTS("Prints the help of weir, of the named command, or of a topic: limits, guards, "
+                   "units, stores, server or environment. weir help topics lists them."),
     .operands =
         (const struct operand[]){
             {"COMMAND",
              "name of a command; after store, one of its subcommands may follow: help store info",
              NULL},
             {0}},
-    .examples = TEXTS("weir help", "weir help serve", "weir help store convert"),
+    .examples =
+        TEXTS("weir help", "weir help serve", "weir help store convert", "weir help limits"),
     .run = help_command,
 };
 
@@ -68,7 +71,8 @@ static const struct command ROOT = {
                                              &HELP_COMMAND,
                                              NULL},
     .about =
-        TEXTS("weir COMMAND --help describes a command. A limit is a line of text:",
+        TEXTS("weir COMMAND --help describes a command, weir help topics lists what else there is "
+              "to read. A limit is a line of text:",
               "  100/s                                              a token bucket; bursts of 100\n"
               "  token-bucket 10/s burst=20                         refills 10 a second, holds 20\n"
               "  sliding-log 5/1m                                   exact: 5 in any minute\n"
@@ -159,7 +163,21 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
-/* weir help [COMMAND [PART]]; for scripts/cli_docs.py, weir help --format=table */
+/* A topic, or their list; false: the word is neither. */
+static bool help_topic(const char *word)
+{
+    const struct topic *const t = topic_find(word);
+
+    if (t)
+        topic_print(t, stdout);
+    else if (strcmp(word, "topics") == 0)
+        topics_list(stdout);
+    else
+        return false;
+    return true;
+}
+
+/* weir help [COMMAND [PART]], weir help TOPIC; for scripts/cli_docs.py, help --format=table */
 static int help_command(int argc, char **argv)
 {
     const struct command *c = &ROOT;
@@ -168,6 +186,8 @@ static int help_command(int argc, char **argv)
         describe_print(&ROOT);
         return EXIT_DONE;
     }
+    if (argc == 1 && help_topic(argv[0]))
+        return EXIT_DONE;
     for (int i = 0; i < argc; i++) {
         const struct command *const part = part_find(c, argv[i]);
 

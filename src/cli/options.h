@@ -95,6 +95,9 @@ const char *options_near(const char *word, const char *(*name)(const void *of, s
 
 /* Prints the help of a command. */
 void help_print(const struct command *c, FILE *to);
+/* Prints paragraphs, with an empty line before each; and the examples. */
+void help_paragraphs(FILE *to, const char *const *text);
+void help_examples(FILE *to, const char *const *examples);
 /* Prints one entry of a list in lines of `columns`: the name in a column of `width` (on a line of
  * its own if it is longer), and the text beside it. */
 void help_entry(FILE *to, const char *name, const char *text, int width, int columns);

@@ -91,6 +91,33 @@ def help_is_whole(table):
             check(f"{name} --help tells {option.name}", option.name in text and told in flat, text)
 
 
+def topics_are_whole(table):
+    listed = cli.weir("help", "topics").stdout.decode()
+    for name in table.topics:
+        done = cli.weir("help", name)
+        text = done.stdout.decode()
+        check(f"weir help {name}", done.returncode == 0 and text.startswith(f"{name}: "), text)
+        check(f"{name} fits in 100 columns", max(map(len, text.splitlines())) <= 100, text)
+        check(f"{name} fits on a screen", text.count("\n") <= 48, text)
+        check(f"{name} is listed", f"\n  {name} " in "\n" + listed, listed)
+        for page in re.findall(r"docs/[\w/.-]*\w/?", text):
+            check(f"{name}: {page} exists", os.path.exists(os.path.join(docs.SOURCE, page)))
+    for name in ("limits", "guards"):
+        text = cli.weir("help", name).stdout.decode()
+        lines = re.findall(r"^  (\S+(?: \S+)*)  +\w", text.partition("Options that")[0], re.M)
+        check(f"{name}: lines are limits", len(lines) >= 7, lines)
+        for limit in lines:
+            done = cli.weir("explain", limit)
+            check(f"{name}: {limit}", done.returncode == 0, done.stderr.decode())
+    for option in ("block=1m..1h after=10", "warn=80%", "shadow", "fallback=deny"):
+        for name in docs.ALGORITHMS:
+            amount = {"min-interval": " 5s", "smooth-warmup": " 10/s warmup=10s"}.get(name, " 10/s")
+            if name == "unlimited":
+                break
+            done = cli.weir("explain", f"{name}{amount} {option}")
+            check(f"{name} may have {option}", done.returncode == 0, done.stderr.decode())
+
+
 def the_table_is_read(table):
     """Every option of the table is one of the reader, and says what it expects."""
     for command in table.leaves:
@@ -127,7 +154,8 @@ COMPLETED = [
     ("a command", ["se"], ["serve"]),
     ("the commands of store", ["store", ""], "info convert reset --help".split()),
     ("a command of store", ["store", "c"], ["convert"]),
-    ("the commands of help", ["help", "s"], ["sim", "serve", "stats", "store"]),
+    ("the commands of help", ["help", "s"],
+     ["sim", "serve", "stats", "store", "stores", "server"]),
     ("the parts of help store", ["help", "store", "r"], ["reset"]),
     ("options of serve", ["serve", "--max-m"], ["--max-memory"]),
     ("options of a command of store", ["store", "reset", "--"], ["--all", "--yes", "--help"]),
@@ -224,6 +252,7 @@ def main():
     the_reference_knows_every_option(table)
     the_reader_knows_the_schema(table)
     help_is_whole(table)
+    topics_are_whole(table)
     the_table_is_read(table)
     bash_completes()
     bash_offers_every_option(table)
