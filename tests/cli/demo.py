@@ -12,20 +12,12 @@ import tempfile
 import termios
 import time
 
+import cli
+from cli import check
+
 WEIR = os.path.abspath(sys.argv[1])
 PATIENCE_S = 60
 PROMPT = "any key goes on, q ends"
-FAILED = []
-PASSED = 0
-
-
-def check(sentence, good, detail=""):
-    global PASSED
-    if good:
-        PASSED += 1
-    else:
-        FAILED.append(sentence)
-        print(f"FAILED: {sentence}\n  {str(detail)[-2000:]}", flush=True)
 
 
 def run(*words, folder=None, shell=False):
@@ -155,5 +147,5 @@ if __name__ == "__main__":
     for scene in (in_a_pipe, to_a_reader_that_leaves, wrong_words, on_a_terminal, ends_by_a_key,
                   without_pauses):
         scene()
-    print(f"demo: {PASSED} passed, {len(FAILED)} failed")
-    sys.exit(1 if FAILED else 0)
+    print(f"demo: {cli.PASSED} passed, {len(cli.FAILED)} failed")
+    sys.exit(1 if cli.FAILED else 0)

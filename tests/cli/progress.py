@@ -14,17 +14,13 @@ import tempfile
 import threading
 import time
 
+import cli
+from cli import check
+
 WEIR = os.path.abspath(sys.argv[1])
 LINES = 70000           # more than the lines between two looks at the clock
 PAUSE_S = 2.2
 PATIENCE_S = 60
-FAILED = []
-
-
-def check(sentence, good, detail=""):
-    if not good:
-        FAILED.append(sentence)
-        print(f"FAILED: {sentence}\n  {str(detail)[-1000:]}", flush=True)
 
 
 def script(half):
@@ -92,5 +88,5 @@ if __name__ == "__main__":
                 scenes.submit(try_command, "advise", ["advise", "-"], log, " lines, "),
                 scenes.submit(in_a_pipe)]:
             done.result()
-    print(f"progress: {len(FAILED)} failed")
-    sys.exit(1 if FAILED else 0)
+    print(f"progress: {cli.PASSED} passed, {len(cli.FAILED)} failed")
+    sys.exit(1 if cli.FAILED else 0)
