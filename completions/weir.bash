@@ -105,7 +105,7 @@ _weir_parts()
     'help')
         echo 'demo sim replay advise explain serve check take run pace peek charge reserve
         commit cancel enter exit refund reset limit override list stats ping reload store
-        version help limits guards units stores server environment topics'
+        version help limits guards units stores server environment exit-status files topics'
         ;;
     'help limit') echo 'set get list del' ;;
     'help override') echo 'set get list del' ;;

@@ -575,7 +575,7 @@ complete -c weir -n '__weir_words store reset' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 store reset' -F
 complete -c weir -n '__weir_words version' -l help -d 'Print the help'
 complete -c weir -n '__weir_words help' -l help -d 'Print the help'
-complete -c weir -n '__weir_after 0 help' -a 'demo sim replay advise explain serve check take run pace peek charge reserve commit cancel enter exit refund reset limit override list stats ping reload store version help limits guards units stores server environment topics'
+complete -c weir -n '__weir_after 0 help' -a 'demo sim replay advise explain serve check take run pace peek charge reserve commit cancel enter exit refund reset limit override list stats ping reload store version help limits guards units stores server environment exit-status files topics'
 complete -c weir -n '__weir_after 0 help limit' -a 'set get list del'
 complete -c weir -n '__weir_after 0 help override' -a 'set get list del'
 complete -c weir -n '__weir_after 0 help list' -a 'add del has count'

@@ -78,16 +78,16 @@ static const struct command ROOT = {
               "  sliding-log 5/1m                                   exact: 5 in any minute\n"
               "  fixed-window 1k/day tz=Europe/Berlin               resets at midnight in Berlin\n"
               "  token-bucket 10/s burst=20 + fixed-window 1k/day   both must grant",
-              "or a guard, which looks at the calls that are running and at their results (sim, "
-              "explain and the library):",
+              "or a guard, which looks at the calls that are running and at their results (enter, "
+              "run, sim, explain and the library):",
               "  concurrency 10 queue=20                            10 at once, 20 may wait\n"
               "  breaker errors=50%                                 stops calls that fail\n"
               "  gradient                                           as many as latency allows\n"
               "  concurrency 10 queue=20 + breaker + 100/s          all must grant"),
-    .statuses = TEXTS("0 done", "1 failed; take: denied",
-                      "2 the command line, the limit or the script is wrong",
-                      "3 take: no answer, because the store did not give one",
-                      "130 take: a signal ended the wait"),
+    .statuses = TEXTS("0 done; allowed", "1 failed; denied",
+                      "2 the command line, the limit or the script is wrong; a server replies with "
+                      "an error",
+                      "3 no answer from the server or the store", "130 a signal ended the wait"),
     .examples = TEXTS("weir demo", "weir explain 'token-bucket 10/s burst=20'",
                       "weir sim 'token-bucket 10/s burst=20' --traffic 'steady 15/s 10s' --rows",
                       "weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --rows",

@@ -54,6 +54,8 @@ ROWS = [
     ("a command's own help has examples", ["sim", "--help"], 0, "Examples:", ""),
     ("explain's help has examples", ["explain", "--help"], 0, "Examples:", ""),
     ("version", ["version"], 0, "weir 0.", ""),
+    ("help of statuses", ["help", "exit-status"], 0, "no answer from the server", ""),
+    ("help of files", ["help", "files"], 0, "/etc/weir/weir.yaml", ""),
     ("help of too much", ["help", "sim", "extra"], 2, "", "unexpected argument 'extra'"),
     ("an unquoted limit in sim", ["sim", "10/s", "burst=3"], 2, "", "quote it"),
     ("a picture of a script", ["sim", "1/s", "--traffic", "steady 1/s 1s", "--script", "--rows"],

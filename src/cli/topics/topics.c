@@ -45,9 +45,8 @@ const struct topic TOPICS[] = {
          "  gradient                          a limit that follows latency\n"
          "  aimd                              a limit that grows until calls drop\n"
          "  concurrency 10 + breaker + 100/s  all must grant",
-         "weir enter asks a server to let a call in, and weir exit ends it. docs/guide/guards.md "
-         "has "
-         "more."),
+         "weir enter asks a server to let a call in, and weir exit ends it; weir run does both "
+         "around a command. docs/guide/guards.md has more."),
      TEXTS("weir explain 'breaker errors=50%'",
            "weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --rows",
            "weir enter 'concurrency 10' shop")},
@@ -86,14 +85,40 @@ const struct topic TOPICS[] = {
      TEXTS("weir serve --limit api='token-bucket 100/s burst=20'", "weir take api alice",
            "weir stats")},
     {"environment", "variables that weir reads",
-     TEXTS("  WEIR_SERVER   the server to ask, if there is no --server\n"
-           "  WEIR_TOKEN    the token that it expects, if there is no --token-file\n"
-           "  WEIR_STORE    the store of weir take, if there is no --store\n"
-           "  NO_COLOR      if it is set and not empty, output has no colours\n"
-           "  TERM          dumb: no colours\n"
-           "  TMPDIR        where weir demo and weir advise put what they need on disk (/tmp)",
-           "Colours and progress are for terminals only: a pipe gets plain text."),
+     TEXTS(
+         "  WEIR_SERVER   the server to ask, if there is no --server\n"
+         "  WEIR_TOKEN    the token that it expects, if there is no --token-file\n"
+         "  WEIR_STORE    the store of serve, take and run, if there is no --store; take and run\n"
+         "                then ask no server\n"
+         "  NO_COLOR      if it is set and not empty, output has no colours\n"
+         "  TERM          dumb: no colours\n"
+         "  TMPDIR        where weir demo and weir advise put what they need on disk (/tmp)",
+         "Colours and progress are for terminals only: a pipe gets plain text."),
      TEXTS("WEIR_SERVER=10.0.0.5:7311 weir ping", "NO_COLOR=1 weir demo")},
+    {"exit-status", "what exit statuses mean",
+     TEXTS("  0     done; allowed\n"
+           "  1     failed; denied (take, peek, enter, reserve, run); not there (limit get, del)\n"
+           "  2     the command line, the limit or the file is wrong; a server replies with an "
+           "error\n"
+           "  3     no answer from the server or the store\n"
+           "  130   a signal ended the wait",
+           "A denial is no failure: 1 means that the answer is no, 3 that there is none.",
+           "weir run has the status of its command; 128 + N if signal N ended it, 126 if it cannot "
+           "be run, 127 if there is none. Where its command has such statuses too, "
+           "--denied-status and --no-answer-status choose others. docs/reference/client.md has "
+           "more."),
+     TEXTS("weir take api alice && echo served", "weir ping || weir serve --limit api=100/s")},
+    {"files", "files that weir reads and writes",
+     TEXTS(
+         "  /etc/weir/weir.yaml   the configuration of weir serve, if it is there; --config FILE\n"
+         "  file:/path            a store: keys in a file that processes share\n"
+         "  --tokens FILE         tokens of clients; other users may not read it\n"
+         "  --keep FILE           live changes, which the next start makes again\n"
+         "  --tls-cert, --tls-key the certificate of weir serve and its key\n"
+         "  --token-file FILE     the token of a command that asks a server: its first line",
+         "weir check says what a configuration means and what is wrong with it. weir serve reads "
+         "it again at SIGHUP, and when weir reload asks for it."),
+     TEXTS("weir check /etc/weir/weir.yaml", "weir store info /run/shop/limits")},
     {0},
 };
 
