@@ -10,13 +10,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ip.h"
 #include "server/internal.h"
 #include "server/limits/limit_names.h"
 #include "server/live/keep_records.h"
 
 #define HEADER     "weir-live 1\n"
-#define FILE_BYTES (64 << 20)
-#define SPARE      1000 /* lines that the file may have beyond twice the records */
+#define FILE_BYTES ((size_t)64 << 20) /* at most twice the records, the spare, and one change */
+/* What the file may have beyond twice the records. */
+#define SPARE       1000 /* lines */
+#define SPARE_BYTES ((size_t)1 << 20)
+
 struct keep {
     const char *path;
     pthread_mutex_t lock; /* of all that follows */
@@ -76,6 +80,27 @@ static uint64_t base_of(const struct serve_options *o, const struct change_line 
     }
     free(key);
     return base;
+}
+
+/* Whether the configuration says what the change makes so: nothing. Of a network it may say it in
+ * other words (10.1.0.0/8 is 10.0.0.0/8). */
+static bool change_is_idle(const struct serve_options *o, const struct change_line *l)
+{
+    struct weir__ip ip;
+
+    if (l->value.at || l->base != 0)
+        return false;
+    return (l->kind != KEEP_ALLOW && l->kind != KEEP_DENY) || o->entries == 0 ||
+           !weir__ip_read(l->key.at, l->key.len, &ip);
+}
+
+static struct record record_of(const struct serve_options *o, const struct change_line *l,
+                               char *line)
+{
+    struct record one = keep_record_of(l, line);
+
+    one.idle = change_is_idle(o, l);
+    return one;
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
@@ -152,7 +177,8 @@ static void keep_tidy(struct server *s)
 {
     struct keep *k = s->keep;
 
-    if (k->lines > 2 * k->kept.n + SPARE && !keep_rewrite(k)) {
+    if ((k->lines > 2 * k->kept.n + SPARE || k->len > 2 * records_bytes(&k->kept) + SPARE_BYTES) &&
+        !keep_rewrite(k)) {
         log_at(s->log, LOG_LEVEL_WARNING, "keep: %s cannot be rewritten: %s", k->path,
                strerror(errno));
         k->lines = 0; /* it is tried again, but not with each change */
@@ -179,7 +205,7 @@ void keep_put(struct server *s, enum keep_kind kind, struct weir__slice name,
     if (!k)
         return;
     l.base = base_of(s->file, &l);
-    one = keep_record_of(&l, keep_line_make(&l));
+    one = record_of(s->file, &l, keep_line_make(&l));
     if (one.line && records_make_room(&k->pending, 1)) {
         k->pending.at[k->pending.n++] = one;
     } else {
@@ -198,6 +224,25 @@ static int keep_fail(struct keep *k, int error, struct weir_diag *why, const cha
     return error;
 }
 
+/* Whether a single change takes the place of an earlier one. */
+static bool keep_replaces(const struct keep *k)
+{
+    for (size_t i = 0; k->pending.n == 1 && i < k->kept.n; i++)
+        if (k->kept.at[i].id == k->pending.at[0].id)
+            return true;
+    return false;
+}
+
+static bool keep_has_room(const struct keep *k)
+{
+    const size_t more = records_bytes(&k->pending);
+    const bool replaces = keep_replaces(k), frees = replaces && k->pending.at[0].idle;
+
+    return k->len + more <= FILE_BYTES &&
+           k->kept.n + k->pending.n - (replaces ? 1 : 0) <= KEEP_MOST &&
+           (frees || records_bytes(&k->kept) + more <= KEEP_BYTES);
+}
+
 int keep_write(struct server *s, struct weir_diag *why)
 {
     struct keep *k = s->keep;
@@ -207,8 +252,9 @@ int keep_write(struct server *s, struct weir_diag *why)
         return 0;
     if (k->broken || !records_make_room(&k->kept, k->pending.n))
         return keep_fail(k, WEIR_ENOMEM, why, "out of memory");
-    if (k->kept.n + k->pending.n > KEEP_MOST)
-        return keep_fail(k, WEIR_EFULL, why, "limit reached: 100000 live changes are kept");
+    if (!keep_has_room(k))
+        return keep_fail(k, WEIR_EFULL, why,
+                         "limit reached: 100000 live changes are kept, of 20 MiB in all");
     len = k->len;
     if (!lines_append(k->fd, &len, &k->pending))
         return keep_fail(k, WEIR_EIO, why, strerror(errno));
@@ -362,7 +408,7 @@ static int keep_mistake(const struct keep *k, const char *what)
 }
 
 /* The records of the file's bytes. An exit status. */
-static int keep_parse(struct keep *k, char *bytes, size_t len)
+static int keep_parse(struct keep *k, const struct serve_options *o, char *bytes, size_t len)
 {
     const size_t head = sizeof HEADER - 1;
     char what[64], *text = malloc(len + 1);
@@ -385,7 +431,7 @@ static int keep_parse(struct keep *k, char *bytes, size_t len)
             status = keep_mistake(k, what);
             break;
         }
-        one = keep_record_of(&l, strndup(bytes + at, n + 1));
+        one = record_of(o, &l, strndup(bytes + at, n + 1));
         if (!one.line || !records_make_room(&k->kept, 1)) {
             free(one.line);
             status = keep_mistake(k, "out of memory");
@@ -402,7 +448,7 @@ static int keep_parse(struct keep *k, char *bytes, size_t len)
 }
 
 /* A new file gets its first line. An exit status. */
-static int keep_read(struct keep *k)
+static int keep_read(struct keep *k, const struct serve_options *o)
 {
     struct stat st;
     char *bytes;
@@ -413,7 +459,7 @@ static int keep_read(struct keep *k)
         return keep_mistake(k, "not a regular file");
     if (flock(k->fd, LOCK_EX | LOCK_NB) != 0)
         return keep_mistake(k, "another daemon has it open");
-    if (st.st_size > FILE_BYTES)
+    if (st.st_size > (off_t)FILE_BYTES)
         return keep_mistake(k, "larger than 64 MiB");
     if (st.st_size == 0) {
         k->len = sizeof HEADER - 1;
@@ -421,7 +467,8 @@ static int keep_read(struct keep *k)
     }
     bytes = malloc((size_t)st.st_size + 1);
     n = bytes ? pread(k->fd, bytes, (size_t)st.st_size, 0) : -1;
-    status = n == st.st_size ? keep_parse(k, bytes, (size_t)n) : keep_mistake(k, strerror(errno));
+    status =
+        n == st.st_size ? keep_parse(k, o, bytes, (size_t)n) : keep_mistake(k, strerror(errno));
     free(bytes);
     return status;
 }
@@ -464,7 +511,7 @@ int keep_open(struct server *s)
     k->fd = open(k->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (k->fd < 0)
         return keep_mistake(k, strerror(errno));
-    status = keep_read(k);
+    status = keep_read(k, s->file);
     if (!status)
         keep_make(s);
     return status;

@@ -19,7 +19,8 @@
 #include "base/text.h"
 #include "server/server.h"
 
-#define KEEP_MOST 100000 /* changes that are kept */
+#define KEEP_MOST  100000             /* changes that are kept, ... */
+#define KEEP_BYTES ((size_t)20 << 20) /* ... and the bytes of their lines */
 
 enum keep_kind { KEEP_LIMIT, KEEP_KEY, KEEP_PREFIX, KEEP_ALLOW, KEEP_DENY, KEEP_KINDS };
 

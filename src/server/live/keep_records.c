@@ -124,6 +124,15 @@ void records_clear(struct records *r)
     r->n = 0;
 }
 
+size_t records_bytes(const struct records *r)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < r->n; i++)
+        bytes += r->at[i].len;
+    return bytes;
+}
+
 bool records_make_room(struct records *r, size_t more)
 {
     struct record *at;
@@ -143,6 +152,7 @@ struct record keep_record_of(const struct change_line *l, char *line)
     return (struct record){.id = record_id(l->kind, l->name, l->key),
                            .name = keep_hash(l->name.at, l->name.len),
                            .base = l->base,
+                           .len = line ? strlen(line) : 0,
                            .of_key = l->kind != KEEP_LIMIT,
                            .deletes = l->kind == KEEP_LIMIT && !l->value.at,
                            .line = line};
@@ -165,18 +175,12 @@ static void record_drop(struct record *r)
     r->line = NULL;
 }
 
-/* A limit that the configuration does not have needs no record of its end. */
-static bool record_is_idle(const struct record *r)
-{
-    return r->deletes && r->base == 0;
-}
-
 void records_add(struct records *r, struct record one)
 {
     for (size_t i = 0; i < r->n; i++)
         if (r->at[i].id == one.id || (one.deletes && r->at[i].of_key && r->at[i].name == one.name))
             record_drop(&r->at[i]);
-    if (record_is_idle(&one))
+    if (one.idle)
         free(one.line);
     else
         r->at[r->n++] = one;
@@ -236,7 +240,7 @@ bool records_settle(struct records *r)
     records_drop_deleted(r, p);
     records_drop_replaced(r, p);
     for (size_t i = 0; i < r->n; i++)
-        if (r->at[i].line && record_is_idle(&r->at[i]))
+        if (r->at[i].line && r->at[i].idle)
             record_drop(&r->at[i]);
     records_pack(r);
     free(p);

@@ -22,8 +22,10 @@ struct record {
     uint64_t id;   /* a hash of the kind, name and key */
     uint64_t name; /* the same of the name */
     uint64_t base;
+    size_t len;   /* of the line */
     bool of_key;  /* not of the limit itself */
     bool deletes; /* it deletes the limit */
+    bool idle;    /* it says what the configuration says: it only replaces others */
     char *line;   /* with its end */
 };
 
@@ -32,9 +34,11 @@ struct records {
     size_t n, cap;
 };
 
-/* `line` is taken over. */
+/* `line` is taken over. Whether the record is idle is the caller's to say. */
 struct record keep_record_of(const struct change_line *l, char *line);
 void records_clear(struct records *r);
+/* The bytes of all lines. */
+size_t records_bytes(const struct records *r);
 /* False: out of memory. */
 bool records_make_room(struct records *r, size_t more);
 /* Adds one in place of those that it replaces. There is room. */

@@ -2,6 +2,7 @@
 """Live changes that are kept over restarts (--keep): `keep.py PATH_TO_WEIR`."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..")]
 # pylint: disable=wrong-import-position
 import daemon as kit  # noqa: E402
-from daemon import DidNotStart, Error, check, expect, play  # noqa: E402
+from daemon import DidNotStart, Error, check, expect, play, until  # noqa: E402
 from serve_config import Folder, limits, serve  # noqa: E402
 
 FILE = """\
@@ -114,6 +115,60 @@ def many_changes_leave_a_short_file():
         expect("many entries at once", c.ask("WEIR.LIST", "ADD", "a", "ALLOW", *with_1000), 1000)
 
 
+def what_is_undone_is_not_kept():
+    """Keys and networks come and go; what is as the configuration says needs no line."""
+    text = FILE.replace("lists: {a: {deny: [foe]}}\n", "")
+    with Kept(text) as folder:
+        with serve(folder) as daemon, daemon.resp() as c:
+            for i in range(200):
+                for words in (("OVERRIDE", "SET", "a", f"k{i}", "5/s"),
+                              ("OVERRIDE", "DEL", "a", f"k{i}"),
+                              ("LIST", "ADD", "a", "DENY", f"10.0.0.{i}", f"name{i}"),
+                              ("LIST", "DEL", "a", "DENY", f"10.0.0.{i}", f"name{i}")):
+                    c.ask("WEIR." + words[0], *words[1:])
+            c.ask("WEIR.OVERRIDE", "DEL", "a", "gone")
+        with serve(folder) as daemon, daemon.resp() as c:
+            expect("only what differs is kept", held(daemon), 1)
+            expect("and holds", (own(c, "old"), own(c, "gone"), own(c, "k1")), ("20/s", None, None))
+
+
+def held(daemon):
+    """How many live changes the log of the start says."""
+    check("the log says so", until(lambda: "live changes of" in daemon.log()), daemon.log()[-300:])
+    return int(re.search(r"keep: (\d+) live changes of", daemon.log()).group(1))
+
+
+def a_network_in_other_words_stays_removed():
+    with Kept(FILE.replace("[foe]", "[10.0.0.0/8]")) as folder:
+        with serve(folder) as daemon, daemon.resp() as c:
+            expect("removed", c.ask("WEIR.LIST", "DEL", "a", "DENY", "10.9.9.9/8"), 1)
+        with serve(folder) as daemon, daemon.resp() as c:
+            expect("still", c.ask("WEIR.LIST", "HAS", "a", "DENY", "10.1.1.1"), 0)
+
+
+def large_changes_are_bounded_too():
+    """Whatever was kept can be read at the next start."""
+    with Kept() as folder:
+        with serve(folder) as daemon, daemon.resp() as c:
+            made, told = 0, "OK"
+            while told == "OK" and made < 1000:
+                told = c.ask("WEIR.OVERRIDE", "SET", "a", b"\xff" * 60000 + b"%d" % made, "5/s")
+                made += told == "OK"
+            check("refused in time", "limit reached" in str(told) and 300 < made < 360,
+                  (made, str(told)[:200]))
+            key = b"\xff" * 60000 + b"0"
+            expect("nothing was changed",
+                   c.ask("WEIR.OVERRIDE", "GET", "a", b"\xff" * 60000 + b"%d" % made), None)
+            expect("one can be removed", c.ask("WEIR.OVERRIDE", "DEL", "a", key), 1)
+            expect("which makes room", c.ask("WEIR.OVERRIDE", "SET", "a", key, "6/s"), "OK")
+            for i in range(10):
+                expect("and it can be set again", c.ask("WEIR.OVERRIDE", "DEL", "a", key), 1)
+                expect("and again", c.ask("WEIR.OVERRIDE", "SET", "a", key, f"{i + 1}/s"), "OK")
+            check("the file is bounded", os.path.getsize(folder.keep) < 64 << 20, "")
+        with serve(folder) as daemon, daemon.resp() as c:
+            expect("all are there", held(daemon), made)
+
+
 def what_cannot_be_opened():
     with Kept() as folder:
         for sentence, text, part in (
@@ -172,5 +227,6 @@ def a_full_disk():
 
 if __name__ == "__main__":
     sys.exit(play("live changes that are kept", [
-        over_restarts, over_reloads, many_changes_leave_a_short_file, what_cannot_be_opened,
-        a_full_disk]))
+        over_restarts, over_reloads, many_changes_leave_a_short_file, what_is_undone_is_not_kept,
+        a_network_in_other_words_stays_removed, large_changes_are_bounded_too,
+        what_cannot_be_opened, a_full_disk]))
