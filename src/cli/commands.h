@@ -25,9 +25,10 @@ bool cli_colour(void);
 struct cli_progress {
     int64_t began_s, shown_s;
 };
-/* True, at most once a second, from two seconds after the first call: the caller prints a line that
- * begins with a carriage return and erases the rest. */
+/* True, at most once a second, from two seconds after the first call: the caller prints a line. */
 bool cli_progress_due(struct cli_progress *p);
+/* Prints the line in the place of the one before. */
+void cli_progress_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Takes the line away. */
 void cli_progress_end(struct cli_progress *p);
 

@@ -1,4 +1,5 @@
 /* What a terminal gets and a pipe does not: colours, and a line of progress. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +30,21 @@ bool cli_progress_due(struct cli_progress *p)
     return true;
 }
 
+void cli_progress_print(const char *format, ...)
+{
+    va_list more;
+
+    va_start(more, format);
+    (void)fputc('\r', stderr);
+    (void)vfprintf(stderr, format, more);
+    (void)fputs("\033[K", stderr);
+    (void)fflush(stderr); /* the line has no end, for which stderr would wait */
+    va_end(more);
+}
+
 void cli_progress_end(struct cli_progress *p)
 {
     if (p->shown_s != 0)
-        (void)fputs("\r\033[K", stderr);
+        cli_progress_print("%s", "");
     p->shown_s = 0;
 }

@@ -21,6 +21,7 @@ WEIR = os.path.abspath(sys.argv[1])
 LINES = 70000           # more than the lines between two looks at the clock
 PAUSE_S = 2.2
 PATIENCE_S = 60
+SEEN_WITHIN_S = 10
 
 
 def script(half):
@@ -32,16 +33,22 @@ def log(half):
                                                 for i in range(LINES))
 
 
-def feed(to, part, pause_s):
+def feed(to, part, pause_s, seen):
+    """The input ends when the progress has been seen, or will not be."""
     with to:
         to.write(part(0).encode())
         to.flush()
         time.sleep(pause_s)
         to.write(part(1).encode())
+        to.flush()
+        if seen:
+            seen.wait(SEEN_WITHIN_S)
 
 
-def errors_of(words, part, pause_s, terminal):
-    """(exit status, what the command writes to standard error)."""
+def errors_of(words, part, pause_s, terminal, wanted=None):
+    """(exit status, what the command writes to standard error, whether it wrote what is wanted
+    before its input ended)."""
+    seen, in_time = threading.Event() if wanted else None, False
     master, slave = pty.openpty() if terminal else os.pipe()
     with tempfile.TemporaryFile() as out, \
             subprocess.Popen([WEIR, *words], stdin=subprocess.PIPE, stdout=out,
@@ -49,12 +56,15 @@ def errors_of(words, part, pause_s, terminal):
         os.close(slave)
         late = threading.Timer(PATIENCE_S, process.kill)
         late.start()
-        writer = threading.Thread(target=feed, args=(process.stdin, part, pause_s))
+        writer = threading.Thread(target=feed, args=(process.stdin, part, pause_s, seen))
         writer.start()
         text = b""
         try:
             while part_read := os.read(master, 4096):
                 text += part_read
+                if seen and wanted.encode() in text and not seen.is_set():
+                    in_time = writer.is_alive()
+                    seen.set()
         except OSError:     # the terminal's other end is closed
             pass
         writer.join()
@@ -62,21 +72,21 @@ def errors_of(words, part, pause_s, terminal):
         status = process.wait(PATIENCE_S)
         late.cancel()
     os.close(master)
-    return status, text.decode()
+    return status, text.decode(), in_time
 
 
 def try_command(name, words, part, wanted):
-    status, text = errors_of(words, part, PAUSE_S, True)
-    check(f"{name}: shows progress after two seconds", status == 0 and wanted in text, text)
+    status, text, in_time = errors_of(words, part, PAUSE_S, True, wanted)
+    check(f"{name}: shows progress after two seconds", status == 0 and in_time, text)
     check(f"{name}: and takes it away", text.endswith("\r\033[K"), repr(text))
     began = time.monotonic()
-    status, text = errors_of(words, part, 0, True)
+    status, text, _ = errors_of(words, part, 0, True)
     quick = time.monotonic() - began < 1    # a sanitizer may not be
     check(f"{name}: not before", status == 0 and (text == "" or not quick), repr(text))
 
 
 def in_a_pipe():
-    status, text = errors_of(["sim", "10/s", "-"], script, PAUSE_S, False)
+    status, text, _ = errors_of(["sim", "10/s", "-"], script, PAUSE_S, False)
     check("sim: no progress in a pipe", status == 0 and text == "", repr(text))
 
 

@@ -6,24 +6,25 @@
 #include "base/num.h"
 
 enum { BAR_COLUMNS = 30 };
+static const char BAR_DONE[] = "##############################";
+static const char BAR_LEFT[] = "..............................";
 
 static void progress_show(void *to, int64_t lines, int64_t place, int64_t of)
 {
     struct cli_progress *const p = to;
+    char bar[128] = "";
 
     if (!cli_progress_due(p))
         return;
-    (void)fputs("\r", stderr);
     if (of > 0) {
         const int64_t done = weir__clamp(weir__mul_div(place, BAR_COLUMNS, of), 0, BAR_COLUMNS);
 
-        (void)fputc('[', stderr);
-        for (int i = 0; i < BAR_COLUMNS; i++)
-            (void)fputc(i < done ? '#' : '.', stderr);
-        (void)fprintf(stderr, "] %lld%%  ", (long long)weir__mul_div(place, 100, of));
+        (void)snprintf(bar, sizeof bar, "[%.*s%.*s] %lld%%  ", (int)done, BAR_DONE,
+                       (int)(BAR_COLUMNS - done), BAR_LEFT,
+                       (long long)weir__mul_div(place, 100, of));
     }
-    (void)fprintf(stderr, "%lld lines, %lld/s\033[K", (long long)lines,
-                  (long long)(lines / (p->shown_s - p->began_s)));
+    cli_progress_print("%s%lld lines, %lld/s", bar, (long long)lines,
+                       (long long)(lines / (p->shown_s - p->began_s)));
 }
 
 struct intake_options log_intake_options(const struct log_options *o, const char *path,

@@ -51,7 +51,7 @@ static int sim_print_error(const struct sim *s, const struct sim_error *error)
 static void sim_print_progress(struct sim *s)
 {
     if (s->events % 65536 == 0 && cli_progress_due(&s->progress))
-        (void)fprintf(stderr, "\r%lld events\033[K", (long long)s->events);
+        cli_progress_print("%lld events", (long long)s->events);
 }
 
 static void sim_print_outcome(struct sim *s, const struct sim_outcome *outcome)

@@ -11,7 +11,6 @@
 #include "cli/store/store_keys.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -34,7 +33,7 @@ static uint64_t store_keys_buckets(const struct weir__table *t)
 static void store_keys_progress(uint64_t bucket, uint64_t of)
 {
     if ((bucket & PROGRESS_MASK) == 0 && cli_progress_due(&progress))
-        (void)fprintf(stderr, "\rkeys: %" PRIu64 "%%\033[K", bucket * 100 / of);
+        cli_progress_print("keys: %" PRIu64 "%%", bucket * 100 / of);
     if (bucket + 1 == of)
         cli_progress_end(&progress);
 }
