@@ -7,6 +7,7 @@ lines) and where no package is installed. What it says to try is typed as it say
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,7 @@ def write(folder, name, text, mode=0o644):
 def run(folder, *options):
     with subprocess.Popen(["./run", *options], cwd=folder, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as process:
+        process.folder = folder
         late = threading.Timer(PATIENCE_S, process.kill)
         late.start()
         try:
@@ -73,19 +75,22 @@ def to_try(process):
     return found
 
 
-def typed(command):
-    return subprocess.run(["sh", "-c", command], capture_output=True, text=True,
+def typed(command, folder="."):
+    return subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=folder,
                           timeout=PATIENCE_S, check=False).stdout
 
 
 def works(what, process, limit, token=None):
     commands = to_try(process)
-    expect(f"{what}: two things to try", [c.split()[0] for c in commands], ["redis-cli", "curl"])
+    expect(f"{what}: three things to try", [word for c in commands for word in c.split()
+                                            if word.endswith(("/weir", "redis-cli", "curl"))],
+           ["build/release/weir", "redis-cli", "curl"])
     for command in commands:
         check(f"{what}: {limit} is asked", f" {limit} " in command.replace("=", " "), command)
     if token:
-        commands = [c.replace("TOKEN", token) for c in commands]
-    redis, curl = [typed(c) for c in commands]
+        commands = [re.sub(r"(?<!_)TOKEN", token, c) for c in commands]
+    weir, redis, curl = [typed(c, process.folder) for c in commands]
+    check(f"{what}: weir is answered", weir.startswith("allowed: "), (commands, weir))
     check(f"{what}: redis-cli is answered", redis.startswith("1\n"), (commands, redis))
     check(f"{what}: curl is answered", curl.startswith("HTTP/1.1 200 OK"), (commands, curl))
     process.terminate()
