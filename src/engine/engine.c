@@ -130,6 +130,7 @@ static int engine_open_store(struct weir *w, const struct weir_options *o, struc
 
     if (error)
         return error;
+    w->store->names_only = remote;
     w->of_record = calloc(w->store->max_policies, sizeof w->of_record[0]);
     if (!w->of_record)
         error = weir__diag(why, WEIR_ENOMEM, "out of memory");

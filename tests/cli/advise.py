@@ -13,11 +13,13 @@ from fractions import Fraction
 from math import ceil
 
 WEIR = sys.argv[1]
-FAILED = []
+PASSED, FAILED = [], []
 
 
 def check(sentence, good, detail=""):
-    if not good:
+    if good:
+        PASSED.append(sentence)
+    else:
         FAILED.append(sentence)
         print(f"FAILED {sentence}: {detail}")
 
@@ -159,8 +161,8 @@ def main():
     a_burst_less_refuses()
     advice_can_be_read()
     faults_are_told()
-    print(f"{len(FAILED)} failed")
-    return 1 if FAILED else 0
+    print(f"advise: {len(PASSED)} passed, {len(FAILED)} failed")
+    return 1 if FAILED or not PASSED else 0
 
 
 if __name__ == "__main__":

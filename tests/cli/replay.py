@@ -12,11 +12,13 @@ import sys
 import tempfile
 
 WEIR = sys.argv[1]
-FAILED = []
+PASSED, FAILED = [], []
 
 
 def check(sentence, good, detail=""):
-    if not good:
+    if good:
+        PASSED.append(sentence)
+    else:
         FAILED.append(sentence)
         print(f"FAILED {sentence}: {detail}")
 
@@ -189,8 +191,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         every_way_in_is_the_same(folder)
     faults_are_told()
-    print(f"{len(FAILED)} failed")
-    return 1 if FAILED else 0
+    print(f"replay: {len(PASSED)} passed, {len(FAILED)} failed")
+    return 1 if FAILED or not PASSED else 0
 
 
 if __name__ == "__main__":

@@ -1,13 +1,8 @@
 /* The names of a certificate (server/tls/tls_names.c). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "check.h"
 
 #include <openssl/x509v3.h>
+#include <string.h>
 
 #include "server/tls/tls_openssl.h"
 
@@ -117,15 +112,12 @@ static void none_is_none(void **state)
     expect_names(NULL, 0, "", 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(common_names_come_first),
-        cmocka_unit_test(a_nul_makes_no_name),
-        cmocka_unit_test(only_printable_ascii_of_63_bytes_counts),
-        cmocka_unit_test(many_names_are_cut_off),
-        cmocka_unit_test(none_is_none),
-    };
+static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(common_names_come_first),
+    cmocka_unit_test(a_nul_makes_no_name),
+    cmocka_unit_test(only_printable_ascii_of_63_bytes_counts),
+    cmocka_unit_test(many_names_are_cut_off),
+    cmocka_unit_test(none_is_none),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN("tls names", TESTS)

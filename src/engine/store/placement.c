@@ -74,10 +74,13 @@ uint64_t weir__term_keys(const struct weir__store *s, const struct weir__compile
 }
 
 /* The keys that the terms of a revision ask for, in one class. */
-static uint64_t reserved_by(const struct weir__revision *rev, uint64_t size_class)
+static uint64_t reserved_by(const struct weir__store *s, const struct weir__revision *rev,
+                            uint64_t size_class)
 {
     uint64_t keys = 0;
 
+    if (s->names_only)
+        return 0;
     for (int i = 0; i < rev->n; i++)
         if (rev->term[i].placing.size_class == size_class && rev->term[i].meter.term.keys > 0)
             keys += (uint64_t)rev->term[i].meter.term.keys;
@@ -110,7 +113,7 @@ static int placement_check_keys(struct weir__store *s, const struct weir__revisi
                                 uint64_t size_class, struct weir_diag *why)
 {
     const uint64_t all = weir__store_class_keys(s, (uint32_t)size_class);
-    const uint64_t reserved = reserved_by(rev, size_class);
+    const uint64_t reserved = reserved_by(s, rev, size_class);
     const struct demand others = demand_of_others(s, rev, size_class);
 
     if (reserved == 0)
@@ -310,7 +313,7 @@ static int check_room(struct weir__store *s, const struct weir__revision *rev,
             continue;
         }
         o = weir__class_options(c, s->file != NULL, s->max_keys, s->max_policies,
-                                reserved_by(rev, c), left);
+                                reserved_by(s, rev, c), left);
         bytes = weir__whole_pages(weir__table_size(&o));
         if (bytes > left)
             error = weir__store_no_room(&o, left, why);
@@ -333,7 +336,7 @@ int weir__revision_place_anew(struct weir__store *s, struct weir__revision *rev,
         const uint32_t size_class = (uint32_t)c->placing.size_class;
 
         hash_secret(s, c);
-        error = weir__store_table(s, size_class, reserved_by(rev, size_class), &c->table, why);
+        error = weir__store_table(s, size_class, reserved_by(s, rev, size_class), &c->table, why);
         if (!error)
             error = placement_check_keys(s, rev, size_class, why);
         if (!error && older && i < older->n && older->term[i].scope == c->scope) {

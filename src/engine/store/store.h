@@ -149,6 +149,7 @@ struct weir__file;
 
 struct weir__store {
     struct weir__file *file; /* NULL: private memory */
+    bool names_only;         /* its keys are in a remote store: keys= reserves nothing here */
     uint64_t max_keys, max_memory, max_policies;
     uint64_t secret[2];
     int64_t ahead_ns; /* the lead of the store's time over the process's clock */
