@@ -85,8 +85,10 @@ def run_case(redis, case):
 
 
 def is_of_rates(case):
-    """Guards are entered and left, and reservations settled, which a World's lines do not know."""
-    return all(not {"enter", "reserve"} & set(event.split()[:2]) for _, event, _ in case.script)
+    """Guards are entered and left, and reservations settled, which a World's lines do not know; a
+    Redis has no block= and no warn=."""
+    return all(not {"enter", "reserve"} & set(event.split()[:2])
+               and "block=" not in event and "warn=" not in event for _, event, _ in case.script)
 
 
 def vectors_have_their_answers(redis):
