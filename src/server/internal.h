@@ -245,12 +245,12 @@ static inline void worker_now_expire(struct worker *w)
 /* Pushes the connections that have new replies. Outside of names_enter. */
 void worker_push_all(struct worker *w);
 
-/* Counts the verdict of several limits: a grant for each, a refusal for the one that refused. */
 /* Whether the connection may have what the operation makes (OP_RESERVE). */
 bool batch_admits(struct conn *c, const struct limit_op *op);
 /* Counts a reservation that was made or settled; c is NULL if its client has gone. */
 void batch_note_account(struct worker *w, struct conn *c, const struct limit_op *op, int64_t ttl_ns,
                         int error, const struct weir_verdict *v);
+/* Counts the verdict of several limits: a grant for each, a refusal for the one that refused. */
 void batch_tally_all(struct worker *w, const struct limit *const *l, size_t n, int error,
                      const struct weir_verdict *v);
 /* Counts a verdict or an error of that limit (batch.c). */
@@ -333,7 +333,7 @@ void warned_note(struct worker *w, const struct limit_op *op);
 
 /* ---- Tickets (tickets/) ---------------------------------------------------------------------- */
 
-struct ticket_table *tickets_open(struct server *s, int worker); /* NULL: no memory */
+struct ticket_table *tickets_open(struct server *s); /* NULL: no memory */
 /* After all workers have ended: what has no lease of its own in the store is exited. */
 void tickets_close(struct worker *w);
 /* Ends the tickets of this worker whose lease is over. Outside of names_enter. */

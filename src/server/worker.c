@@ -167,7 +167,7 @@ int worker_open(struct worker *w, struct server *s, int index)
     w->scratch = malloc(w->scratch_cap);
     memory_grow(&s->memory, MEMORY_WORKERS, sizeof *w + READ_BYTES + SCRATCH_USUAL);
     w->literals = literals_open(&s->stores.store[0], &s->memory);
-    w->tickets = tickets_open(s, index);
+    w->tickets = tickets_open(s);
     w->wake_up = 1;
     if (!w->in || !w->scratch || !w->literals || !w->tickets)
         return ENOMEM;

@@ -25,11 +25,10 @@ struct ticket_table {
     struct ticket *chain[CHAINS];
 };
 
-struct ticket_table *tickets_open(struct server *s, int worker)
+struct ticket_table *tickets_open(struct server *s)
 {
     struct ticket_table *t = calloc(1, sizeof *t);
 
-    (void)worker;
     if (!t)
         return NULL;
     if (getrandom(t->secret, sizeof t->secret, 0) != (ssize_t)sizeof t->secret) {
