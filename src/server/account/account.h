@@ -5,9 +5,10 @@
  * every connection, and in every daemon that has the limit and shares its store; the daemon itself
  * keeps nothing but counts. A number that is not of that limit and key finds no reservation.
  *
- * The book counts what this daemon has granted and not seen settled or lapsed: so that no client
- * can fill a store with reservations. One that another daemon settles counts here until it would
- * have lapsed.
+ * The book counts what this daemon has granted and not seen settled or lapsed, so that each client
+ * has a bounded number. That bound does not follow from the room for accounts, which depends on the
+ * store's memory: where it is small, one client can still fill it. One that another daemon settles
+ * counts here until it would have lapsed.
  */
 #ifndef WEIR_SERVER_ACCOUNT_ACCOUNT_H
 #define WEIR_SERVER_ACCOUNT_ACCOUNT_H
