@@ -626,7 +626,7 @@ enum weir_lapse { WEIR_LAPSE_KEEP, WEIR_LAPSE_FREE };
  * for the same policy and key; 0 if it was refused, or granted uncounted (the key is on the allow
  * list). Refused with WEIR_FULL: as many of the key are open as may be, or the store has no room
  * for more accounts. ttl_ns: 1 to WEIR_ACCOUNT_TTL_MAX. WEIR_EGUARD: the limit has a guard.
- * WEIR_ESTORE: the store is a Redis. No fallback= stands in for a store that does not answer. A
+ * No fallback= stands in for a Redis that does not answer (WEIR_EDOWN): it may have reserved. A
  * lapse as nothing is found by the next call for the key, also by a peek, which may ask about the
  * future: it then gives back what will have lapsed by that time. */
 WEIR_API int weir_account_reserve(struct weir *w, const struct weir_request *rq, int64_t ttl_ns,

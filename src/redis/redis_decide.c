@@ -20,8 +20,10 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "engine/account/account.h"
 #include "engine/policy/overrides.h"
 #include "engine/ticket.h"
+#include "engine/wait.h"
 #include "engine/wait_list.h"
 #include "os/clock.h"
 #include "redis/redis_store.h"
@@ -53,7 +55,8 @@ static int add_part(struct weir__decision *decision, struct command_parts *parts
     const struct weir__plan *plan = weir__redis_plan(decision->redis, rq->policy, by);
 
     parts->creation_unknown = parts->creation_unknown || !plan;
-    if (by->n > WEIR_TERMS_MAX - decision->terms)
+    if (by->n > WEIR_TERMS_MAX - decision->terms ||
+        (decision->account.step && by->n > WEIR_ACCOUNT_TERMS_MAX))
         return WEIR_EINVAL;
     for (int k = 0; k < by->n; k++) {
         decision->lease_ns = weir__max(decision->lease_ns, by->term[k].meter.term.lease_ns);
@@ -123,26 +126,52 @@ static void name_ticket(struct weir__decision *decision)
                    weir__monitor_node(decision->redis->monitor), (unsigned long long)bits);
 }
 
+/* What follows the numbers of the terms: a step in an account, or a ticket; or nothing. */
+static struct weir__slice decision_word(struct weir__decision *decision)
+{
+    const struct weir__decision_account *a = &decision->account;
+    const struct weir__plan_step step = {.id = a->id,
+                                         .ttl_us = a->ttl_ns / WEIR__NS_PER_US +
+                                                   (a->ttl_ns % WEIR__NS_PER_US != 0),
+                                         .free = a->free,
+                                         .slots = weir__account_slots((uint32_t)decision->terms)};
+
+    if (!a->step)
+        return (struct weir__slice){decision->ticket[0] ? decision->ticket : NULL,
+                                    strlen(decision->ticket)};
+    _Static_assert(sizeof step == sizeof decision->step, "there is room for it");
+    memcpy(decision->step, &step, sizeof step);
+    return (struct weir__slice){(const char *)decision->step,
+                                a->step == WEIR__DECISION_RESERVES ? sizeof step : sizeof step.id};
+}
+
 static struct weir__plan_request decision_plan_request(struct weir__decision *decision,
                                                        const struct command_parts *parts,
                                                        enum weir__plan_verb verb)
 {
-    return (struct weir__plan_request){
-        .verb = verb,
-        .now_us = decision_now_us(decision->at),
-        .wall_ns = decision->at.wall_ns,
-        .prefix = weir__slice_of(decision->redis->address.prefix),
-        .ticket = {decision->ticket[0] ? decision->ticket : NULL, strlen(decision->ticket)},
-        .part = parts->part,
-        .n = parts->n};
+    return (struct weir__plan_request){.verb = verb,
+                                       .now_us = decision_now_us(decision->at),
+                                       .wall_ns = decision->at.wall_ns,
+                                       .prefix = weir__slice_of(decision->redis->address.prefix),
+                                       .ticket = decision_word(decision),
+                                       .part = parts->part,
+                                       .n = parts->n};
+}
+
+static enum weir__plan_verb decision_plan_verb(const struct weir__decision *decision)
+{
+    if (decision->account.step)
+        return decision->account.step == WEIR__DECISION_RESERVES ? WEIR__PLAN_RESERVE
+                                                                 : WEIR__PLAN_SETTLE;
+    return decision->verb == WEIR__PEEK     ? WEIR__PLAN_PEEK
+           : decision->verb == WEIR__CHARGE ? WEIR__PLAN_CHARGE
+                                            : WEIR__PLAN_TAKE;
 }
 
 static int decision_encode(struct weir__decision *decision, const struct command_parts *parts)
 {
-    const enum weir__plan_verb verb = decision->verb == WEIR__PEEK     ? WEIR__PLAN_PEEK
-                                      : decision->verb == WEIR__CHARGE ? WEIR__PLAN_CHARGE
-                                                                       : WEIR__PLAN_TAKE;
-    const struct weir__plan_request request = decision_plan_request(decision, parts, verb);
+    const struct weir__plan_request request =
+        decision_plan_request(decision, parts, decision_plan_verb(decision));
     size_t cap = sizeof decision->small;
     int terms;
 
@@ -221,19 +250,37 @@ static void decision_apply_reply(struct weir__decision *decision)
         weir__decision_issue_receipts(decision, refused);
 }
 
+/* The step in the account is done, as the reply says. */
+static void decision_note_account(struct weir__decision *decision, int64_t back)
+{
+    struct weir__decision_account *a = &decision->account;
+
+    a->made = a->step == WEIR__DECISION_RESERVES && decision->verdict.allowed;
+    if (a->step != WEIR__DECISION_SETTLES)
+        return;
+    a->back = weir__max(back, 0);
+    if (back < 0)
+        weir__decision_finish(decision, WEIR_ESETTLED);
+    else if (back > 0)
+        weir__wait_wake_request(decision->redis->remote.engine, &decision->rq[0]);
+}
+
 /* The command has ended, with a reply or without. */
 static void decision_complete(struct weir__decision *decision)
 {
     const struct weir__command *c = &decision->command;
     const bool takes = decision->verb != WEIR__PEEK && decision->verb != WEIR__CHARGE;
+    /* A settled one has one number more. */
+    const int more = decision->account.step == WEIR__DECISION_SETTLES;
     struct weir_verdict v;
 
     if (decision->bytes != decision->small)
         free(decision->bytes);
-    if (c->error == 0 && weir__plan_decode(c->number, c->n, decision->terms, takes, &v,
+    if (c->error == 0 && weir__plan_decode(c->number, c->n - more, decision->terms, takes, &v,
                                            decision->act_us, &decision->now_us)) {
         decision->verdict = v;
         decision_apply_reply(decision);
+        decision_note_account(decision, weir__plan_amount(c->number, c->n));
         return;
     }
     atomic_fetch_add_explicit(&decision->redis->failed, 1, memory_order_relaxed);
@@ -368,6 +415,20 @@ static bool wants_receipt(const struct weir__receipt *receipt)
     return receipt && (receipt->reservation || receipt->ticket);
 }
 
+static struct weir__decision_account account_of(const struct weir__receipt *receipt,
+                                                struct weir__now at)
+{
+    const struct weir__account_step *a = receipt ? receipt->account : NULL;
+
+    if (!a)
+        return (struct weir__decision_account){.step = WEIR__DECISION_PLAIN};
+    return (struct weir__decision_account){
+        .step = a->verb == WEIR__ACCOUNT_RESERVE ? WEIR__DECISION_RESERVES : WEIR__DECISION_SETTLES,
+        .id = a->id,
+        .ttl_ns = a->lapse_ns - at.now_ns,
+        .free = a->free};
+}
+
 int weir__redis_decide(struct weir__remote *remote, const struct weir_request *rq, size_t n,
                        enum weir__verb verb, struct weir__now at, struct weir__receipt *receipt,
                        struct weir_verdict *v)
@@ -387,9 +448,14 @@ int weir__redis_decide(struct weir__remote *remote, const struct weir_request *r
     a.verb = verb;
     a.at = at;
     a.receipt = receipt;
+    a.account = account_of(receipt, at);
     decision_start(&a, pipeline);
     (void)decisions_send(pipeline, &a, 1);
     decisions_await(pipeline, &a, 1);
+    if (a.account.step) {
+        receipt->account->made = a.account.made;
+        receipt->account->back = a.account.back;
+    }
     if (!a.error)
         *v = a.verdict;
     return a.error;
@@ -412,6 +478,7 @@ static int decisions_take(struct weir__redis *r, struct weir__decision *decision
         decision[i].at = at;
         decision[i].numbers = NULL;
         decision[i].receipt = NULL;
+        decision[i].account.step = WEIR__DECISION_PLAIN;
         decision_start(&decision[i], pipeline);
     }
     (void)decisions_send(pipeline, decision, n);
@@ -515,10 +582,10 @@ static bool requests_fit(const struct weir_request *rq, size_t n)
     return n >= 1 && n <= WEIR_TERMS_MAX;
 }
 
-void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline,
-                          struct weir__decision *decision, const struct weir_request *rq, size_t n,
-                          const struct weir_limit *numbers, enum weir__verb verb,
-                          struct weir__now at, struct weir__receipt *receipt)
+static void decision_begin(struct weir *w, struct weir__pipeline *pipeline,
+                           struct weir__decision *decision, const struct weir_request *rq, size_t n,
+                           const struct weir_limit *numbers, enum weir__verb verb,
+                           struct weir__now at, struct weir__receipt *receipt)
 {
     struct weir__redis *r = weir__redis_of(w->remote);
     int error = requests_fit(rq, n) && weir__now_fits(at.now_ns) ? 0 : WEIR_EINVAL;
@@ -541,6 +608,34 @@ void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline,
         return;
     }
     decision_proceed(decision);
+}
+
+void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline,
+                          struct weir__decision *decision, const struct weir_request *rq, size_t n,
+                          const struct weir_limit *numbers, enum weir__verb verb,
+                          struct weir__now at, struct weir__receipt *receipt)
+{
+    decision->account.step = WEIR__DECISION_PLAIN;
+    decision_begin(w, pipeline, decision, rq, n, numbers, verb, at, receipt);
+}
+
+void weir__decision_reserve(struct weir *w, struct weir__pipeline *pipeline,
+                            struct weir__decision *decision, const struct weir_request *rq,
+                            int64_t ttl_ns, bool free, struct weir__now at)
+{
+    decision->account = (struct weir__decision_account){.step = WEIR__DECISION_RESERVES,
+                                                        .id = weir__account_new_id(w),
+                                                        .ttl_ns = ttl_ns,
+                                                        .free = free};
+    decision_begin(w, pipeline, decision, rq, 1, NULL, WEIR__TAKE, at, NULL);
+}
+
+void weir__decision_settle(struct weir *w, struct weir__pipeline *pipeline,
+                           struct weir__decision *decision, const struct weir_request *rq,
+                           uint64_t id, struct weir__now at)
+{
+    decision->account = (struct weir__decision_account){.step = WEIR__DECISION_SETTLES, .id = id};
+    decision_begin(w, pipeline, decision, rq, 1, NULL, WEIR__CHARGE, at, NULL);
 }
 
 struct weir__pipeline *weir__redis_pipeline_open(struct weir *w)

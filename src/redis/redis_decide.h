@@ -18,6 +18,16 @@
 
 struct weir__redis;
 
+/* What a decision does with the account of its key (account.lua). */
+struct weir__decision_account {
+    enum { WEIR__DECISION_PLAIN, WEIR__DECISION_RESERVES, WEIR__DECISION_SETTLES } step;
+    uint64_t id;
+    int64_t ttl_ns; /* RESERVES */
+    bool free;      /* RESERVES: it lapses as nothing */
+    bool made;      /* RESERVES, once it is done: there is a reservation of that id */
+    int64_t back;   /* SETTLES, once it is done: what was given back */
+};
+
 /* One decision. The memory is the caller's, from begin until done. */
 struct weir__decision {
     struct weir__command command; /* first */
@@ -48,7 +58,9 @@ struct weir__decision {
     int64_t act_us[WEIR_TERMS_MAX], now_us;
     int64_t lease_ns; /* the longest lease of its limits */
     char ticket[40];
-    char *bytes; /* small, or allocated */
+    struct weir__decision_account account;
+    int64_t step[4]; /* as it is sent (weir__plan_step) */
+    char *bytes;     /* small, or allocated */
     char small[WEIR__DECISION_INLINE];
 };
 
@@ -77,5 +89,16 @@ void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline,
                           struct weir__decision *decision, const struct weir_request *rq, size_t n,
                           const struct weir_limit *numbers, enum weir__verb verb,
                           struct weir__now at, struct weir__receipt *receipt);
+
+/* Begins to reserve the request's cost, or to settle a reservation as that cost: the engine's
+ * weir__account_reserve and _settle. No fallback= decides these: without a store there is no
+ * account, and the error is WEIR_EDOWN. A settlement that was sent and not answered may be sent
+ * again: the second one finds no reservation (WEIR_ESETTLED). */
+void weir__decision_reserve(struct weir *w, struct weir__pipeline *pipeline,
+                            struct weir__decision *decision, const struct weir_request *rq,
+                            int64_t ttl_ns, bool free, struct weir__now at);
+void weir__decision_settle(struct weir *w, struct weir__pipeline *pipeline,
+                           struct weir__decision *decision, const struct weir_request *rq,
+                           uint64_t id, struct weir__now at);
 
 #endif

@@ -54,7 +54,8 @@ static int undo_add(struct weir__undo *u, const struct undo_kind *kind,
                     const struct weir__plan_part *part, int index)
 {
     const struct weir__plan_request request = undo_plan_request(u, kind, part);
-    const size_t room = weir__plan_encoded_size(&request);
+    const size_t room = kind->resets ? weir__plan_encode_reset(&request, NULL, 0)
+                                     : weir__plan_encoded_size(&request);
     struct undo_command *command = calloc(1, sizeof *command + room);
     struct weir__command *c = &command->command;
     int terms;

@@ -275,10 +275,7 @@ void batch_run(struct conn *c, const struct limit_op *op)
         return;
     }
     if (op->limit->policy && store_of(op->limit)->remote) {
-        if (op->verb >= OP_RESERVE)
-            op->reply(c, op, WEIR_ESTORE, NULL); /* no script has them yet */
-        else
-            remote_run(c, op);
+        remote_run(c, op);
         return;
     }
     if (op->verb == OP_REFUND_AND_PEEK && !op->limit->policy)

@@ -283,7 +283,7 @@ def fleets(scene):
         shutil.rmtree(folder)
     if "--redis" in sys.argv:
         with Redis() as redis:
-            scene(redis.url)
+            scene(redis.url())
 
 
 def any_daemon_settles():
@@ -304,6 +304,55 @@ def any_daemon_settles():
                 expect("it outlives its daemon", b.ask("WEIR.COMMIT", ident, 1)[2], 9)
 
     fleets(scene)
+
+
+def a_redis_that_fails_settles_nothing_twice():
+    """Its scripts are lost, its connections are cut, it does not answer, and it comes back."""
+    if "--redis" not in sys.argv:
+        return
+    with Redis() as redis, \
+            Daemon("--store", redis.url(timeout="200ms"), "--limit", "win=fixed-window 10/1h "
+                   "fallback=allow", manual=False) as daemon, daemon.resp() as r:
+        _, ident = reserve(r, "win", "k", 6)
+        _, other = reserve(r, "win", "k", 2)
+        redis.call("SCRIPT", "FLUSH")
+        expect("without its scripts", r.ask("WEIR.COMMIT", ident, 1)[2], 7)
+        redis.hang_up()
+        expect("once", str(r.ask("WEIR.COMMIT", ident, 1)), error(GONE))
+        names = sorted(redis.keys("weir:1:{win:*"))
+        check("it is beside its key", len(names) == 2 and b":r" in names[1][-2:], names)
+        redis.pause()
+        for words in (("RESERVE", "win", "k", 1, "TTL", "1m"), ("COMMIT", other, 0),
+                      ("CANCEL", other)):
+            got = str(r.ask("WEIR." + words[0], *words[1:]))
+            check("no fallback stands in for it", got.startswith("ERR") and GONE not in got, got)
+        redis.resume()
+        until = time.monotonic() + 10
+        got = r.ask("WEIR.COMMIT", other, 0)
+        while GONE not in str(got) and not isinstance(got, list) and time.monotonic() < until:
+            time.sleep(0.05)
+            got = r.ask("WEIR.COMMIT", other, 0)
+        check("an answer", isinstance(got, list) or GONE in str(got), got)
+        left = remaining(r, "win", "k")
+        check("it counts once, and what was sent may have been reserved", left in (8, 9), left)
+        expect("and is over", str(r.ask("WEIR.COMMIT", other, 0)), error(GONE))
+        expect("a reset voids them", r.ask("WEIR.RESET", "win", "k"), "OK")
+        expect("all", redis.keys("weir:1:{win:*"), [])
+
+
+def a_key_in_a_redis_has_a_hundred_at_most():
+    if "--redis" not in sys.argv:
+        return
+    with Redis() as redis, \
+            Daemon("--store", redis.url(), "--limit", "big=fixed-window 1000/1h", manual=False) \
+            as daemon, daemon.resp() as r:
+        for _ in range(100):
+            reserve(r, "big", "k", 1)
+        got, ident = reserve(r, "big", "k", 1)
+        expect("no more", (got[0], ident), (0, None))
+        check("until one lapses", 0 < got[3] <= 60000, got)
+        expect("a take may", r.ask("WEIR.TAKE", "big", "k", 1)[2], 899)
+        check("in few bytes", redis.call("STRLEN", "weir:1:{big:k}:r") < 8192, "")
 
 
 def a_converted_file_keeps_them_and_a_reset_one_does_not():
@@ -389,4 +438,5 @@ if __name__ == "__main__":
         verbose_names_the_id, mistakes_are_named, http_has_the_same, a_token_keeps_to_its_keys,
         open_reservations_are_bounded_by_connection_and_address,
         a_reservation_outlives_the_connection_of_its_token, any_daemon_settles,
+        a_redis_that_fails_settles_nothing_twice, a_key_in_a_redis_has_a_hundred_at_most,
         a_converted_file_keeps_them_and_a_reset_one_does_not, kills_settle_nothing_twice]))

@@ -137,7 +137,7 @@ class Accounts:
         self.ends(key, a, states)
 
     def reserve(self, key, cost, opts):
-        from oracle import OK, parse_duration   # which is written in terms of this file
+        from oracle import OK   # which is written in terms of this file
         self.lapse(key)
         terms, zeros, states = self.touch(key)
         a = self.account(key, terms)
@@ -151,7 +151,7 @@ class Accounts:
             since = [None if cost == 0 or answer[0] != OK else owed(t, s, self.now) if drains(t)
                      else named(t, s) if named(t, s) is not None else -1
                      for t, s, answer in zip(terms, after, answers)]
-            lapse = self.now + parse_duration(opts["ttl"])
+            lapse = self.now + self.span(opts["ttl"])
             a.slots[self.estimates] = Slot(cost, lapse, opts.get("lapse") == "free", since)
             self.reserved[opts["as"]] = key, self.estimates
         self.ends(key, a, after)

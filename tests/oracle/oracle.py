@@ -957,6 +957,10 @@ Verdict = namedtuple("Verdict", "allowed reason limit remaining wait retry reset
 class Sim(Accounts):
     """A limit with its versions, the keys, and the lines of a script one by one."""
 
+    @staticmethod
+    def span(text):
+        return parse_duration(text)
+
     def __init__(self, start_ns=DEFAULT_START, limit_text=None):
         self.start, self.now = start_ns, start_ns
         self.versions = []          # (terms, time of the change, the zero states)

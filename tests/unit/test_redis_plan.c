@@ -210,8 +210,9 @@ static void an_exit_names_its_permits_alone(void **state)
 
 static void a_reset_deletes_the_keys_of_all_terms(void **state)
 {
-    static const char SENT[] = "*3\r\n$3\r\nDEL\r\n$21\r\nweir:1:{a%3Ab:k}1}:0t\r\n"
-                               "$22\r\nweir:1:{a%3Ab:k}1}:1l5\r\n";
+    static const char SENT[] = "*4\r\n$3\r\nDEL\r\n$21\r\nweir:1:{a%3Ab:k}1}:0t\r\n"
+                               "$22\r\nweir:1:{a%3Ab:k}1}:1l5\r\n"
+                               "$20\r\nweir:1:{a%3Ab:k}1}:r\r\n";
     struct weir__plan *plan = plan_of("10/s + sliding-log 5/m");
     struct weir__plan_part part = {.plan = plan, .key = {"k}1", 3}};
     const struct weir__plan_request request = ask_of(&part, 1);

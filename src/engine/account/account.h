@@ -70,7 +70,8 @@ struct weir__account_step {
     struct weir__account_slot *slot;
     uint32_t mark, terms;
     uint64_t versions;
-    bool made, begun;
+    bool made; /* of a remote store: the slot is there */
+    bool begun;
 };
 
 struct weir__transaction;
@@ -91,6 +92,9 @@ uint64_t weir__account_fingerprint(const struct weir__revision *rev, const struc
 /* The table of accounts. NULL: there is none, and no account either. The caller is outside of any
  * RCU section, and holds no lock. */
 struct weir__table *weir__account_table(struct weir__store *s);
+
+/* A number for a new reservation, which no client can guess. */
+uint64_t weir__account_new_id(struct weir *w);
 
 /* Decides one request with a step in the account of its key. */
 int weir__account_decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,

@@ -5,7 +5,7 @@
 #include "engine/wait.h"
 
 /* Ids that a client cannot guess: numbers under the store's secret. */
-static uint64_t account_new_id(struct weir *w)
+uint64_t weir__account_new_id(struct weir *w)
 {
     const uint64_t seed[2] = {atomic_fetch_add(&w->account_ids, 1) + 1,
                               w->random ? 0 : weir__random_next(w->store->secret)};
@@ -52,6 +52,8 @@ int weir__account_decide(struct weir *w, const struct weir_request *rq, enum wei
     struct weir__receipt receipt = {.account = step};
     int error;
 
+    if (w->remote)
+        return w->remote->ops->decide(w->remote, rq, 1, verb, now, &receipt, v);
     do {
         weir__rcu_enter();
         error = weir__transaction_decide(w, rq, 1, NULL, verb, now, &receipt, v);
@@ -74,6 +76,20 @@ static void account_watch(struct weir *w, struct weir_policy *p)
     atomic_store(&w->detours, true);
 }
 
+/* What a step needs that reserves in a store of this machine. */
+static int account_prepare(struct weir *w, const struct weir_request *rq,
+                           struct weir__account_step *step, struct weir__now now)
+{
+    const int error = account_table_make(w->store, &step->table);
+
+    if (error)
+        return error;
+    if (step->free)
+        account_watch(w, rq->policy);
+    (void)weir__account_lapse(w, rq, 1, now);
+    return 0;
+}
+
 int weir__account_reserve(struct weir *w, const struct weir_request *rq, int64_t ttl_ns,
                           enum weir_lapse lapse, struct weir__now now, uint64_t *id,
                           struct weir_verdict *v)
@@ -89,17 +105,11 @@ int weir__account_reserve(struct weir *w, const struct weir_request *rq, int64_t
         return WEIR_EINVAL;
     if (weir__policy_guards(rq->policy))
         return WEIR_EGUARD;
-    step.id = account_new_id(w);
-    if (w->remote)
-        return WEIR_ESTORE;
-    error = account_table_make(w->store, &step.table);
-    if (error)
-        return error;
-    if (step.free)
-        account_watch(w, rq->policy);
-    (void)weir__account_lapse(w, rq, 1, now);
-    error = weir__account_decide(w, rq, WEIR__TAKE, &step, now, v);
-    if (!error && v->allowed && step.slot)
+    step.id = weir__account_new_id(w);
+    error = w->remote ? 0 : account_prepare(w, rq, &step, now);
+    if (!error)
+        error = weir__account_decide(w, rq, WEIR__TAKE, &step, now, v);
+    if (!error && v->allowed && (w->remote ? step.made : step.slot != NULL))
         *id = step.id;
     return error;
 }
@@ -112,18 +122,18 @@ int weir__account_settle(struct weir *w, const struct weir_request *rq, uint64_t
 
     if (!account_fits(rq, now))
         return WEIR_EINVAL;
-    if (w->remote)
-        return WEIR_ESTORE;
-    step.table = weir__account_table(w->store);
-    if (!step.table || id == 0)
+    if (!w->remote)
+        step.table = weir__account_table(w->store);
+    if ((!w->remote && !step.table) || id == 0)
         return WEIR_ESETTLED;
-    (void)weir__account_lapse(w, rq, 1, now);
+    if (!w->remote)
+        (void)weir__account_lapse(w, rq, 1, now);
     error = weir__account_decide(w, rq, WEIR__CHARGE, &step, now, v);
     if (error)
         return error;
     if (back)
         *back = step.back;
-    if (step.back > 0)
+    if (step.back > 0 && !w->remote) /* a remote store has woken them */
         weir__wait_wake_request(w, rq);
     return 0;
 }

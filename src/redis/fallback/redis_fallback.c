@@ -50,6 +50,10 @@ void weir__decision_fall_back(struct weir__decision *decision)
     int place[WEIR_TERMS_MAX];
     const size_t n = counted_requests(decision, rq, place);
 
+    if (decision->account.step) { /* only the store has accounts */
+        weir__decision_finish(decision, WEIR_EDOWN);
+        return;
+    }
     for (size_t i = 0; i < n; i++)
         limit[i] = weir__redis_policy(rq[i].policy)->local;
     weir__decision_finish(decision,

@@ -409,7 +409,8 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
 
     rows[4] = {load = load, save = save, look = look, decide = decide, later = later,
                charge = charge}
-  else
+  end
+  if not decides or accounts[1] then
     local function lowered(t, s, events, blurred)
       local units = mul(events, t[1])
 
@@ -509,7 +510,16 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
       return back, after
     end
 
-    rows[4] = {load = load, save = save, look = look, refund = refund, cancel = cancelled}
+    -- min-interval: the one event that counts is the estimate, if its time is.
+    local function settle(t, s, since)
+      if t.algo ~= 9 or now + us_of(t, s.owed) ~= since then
+        return 0, s
+      end
+      return refund(t, s)
+    end
+
+    rows[4] = rows[4] or {load = load, save = save, look = look}
+    rows[4].refund, rows[4].cancel, rows[4].settle = refund, cancelled, settle
   end
   rows[5], rows[6], rows[7], rows[9] = rows[4], rows[4], rows[4], rows[4]
 end

@@ -14,7 +14,7 @@ import sys
 FAMILIES = ("due", "window", "log", "warmup", "concurrency")    # the bits of a mask, from 1 on
 MASKS = range(1, 1 << len(FAMILIES))
 ALONE = {32: "heartbeat", 33: "creation"}                      # scripts of one file
-FILES = ("head", "plain", "prelude", *FAMILIES, "main", *ALONE.values())
+FILES = ("head", "plain", "prelude", *FAMILIES, "account", "main", *ALONE.values())
 TOKEN = re.compile(r"""'(?:\\.|[^'\\\n])*' | "(?:\\.|[^"\\\n])*" | --[^\n]*""", re.VERBOSE)
 
 
@@ -23,7 +23,7 @@ def parts(mask):
     if mask in ALONE:
         return [ALONE[mask]]
     families = [name for bit, name in enumerate(FAMILIES) if mask >> bit & 1]
-    return ["head", *["plain"] * (mask < 4), "prelude", *families, "main"]
+    return ["head", *["plain"] * (mask < 4), "prelude", *families, "account", "main"]
 
 
 def stripped(text):

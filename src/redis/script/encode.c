@@ -31,19 +31,26 @@ static bool term_is_named(const struct weir__plan_part *part, int i)
     return part->only == 0 || (part->only >> i & 1) != 0;
 }
 
+/* The name of the key's account (account.lua), in place of a term's shape. */
+#define ACCOUNT "r"
+
+static size_t name_len(const struct weir__plan_request *request, const struct weir__plan_part *part,
+                       const char *shape)
+{
+    return request->prefix.len + 1 + (size_t)weir__digits_of((uint64_t)weir__redis_format) + 2 +
+           part->scope.len + 1 + part->key.len + 2 + strlen(shape);
+}
+
 static size_t key_len(const struct weir__plan_request *request, const struct weir__plan_part *part,
                       int i)
 {
-    return request->prefix.len + 1 + (size_t)weir__digits_of((uint64_t)weir__redis_format) + 2 +
-           part->scope.len + 1 + part->key.len + 2 + strlen(part->plan->term[i].shape);
+    return name_len(request, part, part->plan->term[i].shape);
 }
 
-static char *put_key(char *at, const struct weir__plan_request *request,
-                     const struct weir__plan_part *part, int i)
+static char *put_name(char *at, const struct weir__plan_request *request,
+                      const struct weir__plan_part *part, const char *shape)
 {
-    const char *shape = part->plan->term[i].shape;
-
-    at = weir__resp_head(at, '$', key_len(request, part, i));
+    at = weir__resp_head(at, '$', name_len(request, part, shape));
     at = weir__resp_bytes(weir__resp_bytes(at, request->prefix.at, request->prefix.len), ":", 1);
     at = weir__resp_bytes(weir__put_digits(at, (uint64_t)weir__redis_format), ":{", 2);
     at = weir__resp_bytes(weir__resp_bytes(at, part->scope.at, part->scope.len), ":", 1);
@@ -76,7 +83,7 @@ static char *put_keys(char *at, const struct weir__plan_request *request)
     for (int j = 0; j < request->n; j++)
         for (int i = 0; i < request->part[j].plan->n; i++)
             if (term_is_named(&request->part[j], i))
-                at = put_key(at, request, &request->part[j], i);
+                at = put_name(at, request, &request->part[j], request->part[j].plan->term[i].shape);
     return at;
 }
 
@@ -112,10 +119,12 @@ static int64_t patience_of(const struct weir__plan_request *request,
 
     switch (request->verb) {
     case WEIR__PLAN_TAKE:
+    case WEIR__PLAN_RESERVE:
     case WEIR__PLAN_PEEK: break;
     case WEIR__PLAN_CANCEL: return part->act_us ? part->act_us[i] : -1;
     case WEIR__PLAN_REFUND:
     case WEIR__PLAN_DRAIN:
+    case WEIR__PLAN_SETTLE:
     case WEIR__PLAN_CHARGE: return 0;
     }
     ns = ns == WEIR_WAIT_DEFAULT ? part->plan->term[i].patience_ns : ns;
@@ -193,11 +202,17 @@ size_t weir__plan_encode(const struct weir__plan_request *request, char *out, si
 size_t weir__plan_encode_reset(const struct weir__plan_request *request, char *out, size_t cap)
 {
     const struct key_sizes k = keys_of(request);
-    const size_t size = weir__resp_head_size(k.n + 1) + weir__resp_bulk_size(3) + k.size;
+    const size_t words = 1 + k.n + (size_t)request->n;
+    size_t size = weir__resp_head_size(words) + weir__resp_bulk_size(3) + k.size;
+    char *at;
 
+    for (int j = 0; j < request->n; j++)
+        size += weir__resp_bulk_size(name_len(request, &request->part[j], ACCOUNT));
     if (size > cap)
         return size;
-    put_keys(weir__resp_bulk(weir__resp_head(out, '*', k.n + 1), "DEL", 3), request);
+    at = put_keys(weir__resp_bulk(weir__resp_head(out, '*', words), "DEL", 3), request);
+    for (int j = 0; j < request->n; j++)
+        at = put_name(at, request, &request->part[j], ACCOUNT);
     return size;
 }
 
@@ -231,7 +246,8 @@ static bool is_verdict(const int64_t *number, int terms)
     const int64_t reason = number[WEIR__REPLY_REASON];
     const int64_t which = number[WEIR__REPLY_WHICH];
 
-    return (allowed == 0 || allowed == 1) && reason >= WEIR_OK && reason <= WEIR_QUEUE_FULL &&
+    return (allowed == 0 || allowed == 1) && reason >= WEIR_OK &&
+           (reason <= WEIR_QUEUE_FULL || (reason == WEIR_FULL && !allowed)) &&
            (allowed ? which <= -1 && which >= -1 - terms && (which == -1) == (reason == WEIR_OK)
                     : reason != WEIR_OK && which >= 0 && which < terms) &&
            number[WEIR__REPLY_LIMIT] >= 0 && number[WEIR__REPLY_REMAINING] >= 0 &&

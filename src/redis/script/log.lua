@@ -177,5 +177,53 @@ if has[3] then
     return back, new
   end
 
-  rows[3] = {load = load, save = save, look = look, decide = decide, refund = refund}
+  -- The first of the live entries that is not before `at`, or at least after it; s.len if none is.
+  local function first_from(t, s, at, after)
+    local low, high = s.len - s.live, s.len
+
+    while low < high do
+      local middle = low + (high - low - (high - low) % 2) / 2
+      local time = time_of(t, s, middle)
+
+      if time < at or after and time == at then
+        low = middle + 1
+      else
+        high = middle
+      end
+    end
+    return low
+  end
+
+  -- Moves the entries from the i-th on to the j-th place, in pieces that end where the ring does.
+  local function move(t, s, i, j)
+    while i < s.len do
+      local from, to = (s.first + i) % t[2], (s.first + j) % t[2]
+      local n = math.min(s.len - i, t[2] - from, t[2] - to)
+      local some = redis.call('GETRANGE', t.key, HEAD + 8 * from, HEAD + 8 * (from + n) - 1)
+
+      redis.call('SETRANGE', t.key, HEAD + 8 * to, some)
+      i, j = i + n, j + n
+    end
+  end
+
+  -- Takes out entries of that time; those after them move up. This writes at once; main.lua saves
+  -- the head of the ring in any case.
+  local function settle(t, s, since)
+    local after = first_from(t, s, since, true)
+    local back = math.min(t.cost, after - first_from(t, s, since, false))
+    local new = {raw = '', first = s.first, len = s.len - back, live = s.live - back, added = 0,
+                 newest = -1}
+
+    if back == 0 then
+      return 0, s
+    end
+    move(t, s, after, after - back)
+    if new.len > 0 then
+      new.newest = time_of(t, new, new.len - 1)
+    end
+    return back, new
+  end
+
+  rows[3] = {load = load, save = save, look = look, decide = decide, refund = refund,
+             settle = settle}
 end

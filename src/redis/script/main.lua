@@ -16,18 +16,25 @@
 --       once, and none looks at what the others charged. Permits cannot be drained.
 --   (6) No term refuses a charge (verb 6): a row that has no `charge` counts it as it counts what
 --       it denies. Permits cannot be charged.
+--   (7) A reserve (verb 7) is a take, and a settle (verb 8) a charge, with a step in the account of
+--       the key (account.lua), which has given back before the terms are asked.
 local n, verb = #terms, head % 256
 
 for i = 1, n do
   if not rows[terms[i].algo] or (terms[i].algo == 10 and not ARGV[2] and verb ~= 5) then
     return redis.error_reply('WEIRKIND not a term that this script can decide')
   end
-  if verb == 6 and terms[i].algo == 10 then
+  if verb >= 6 and terms[i].algo == 10 then
     return redis.error_reply('WEIRKIND permits cannot be charged')
   end
 end
+if verb > 6 and (not accounts[1] or not ARGV[2] or #ARGV[2] ~= (verb == 7 and 32 or 8)) then
+  return redis.error_reply('WEIRFORM not a step in an account')
+end
+verb = verb == 7 and 1 or verb == 8 and 6 or verb
 
-if n == 1 and verb < 3 and not terms[1].shadow then -- the same as below, for one term
+-- The same as below, for one term.
+if n == 1 and verb < 3 and not terms[1].shadow and not accounts[1] then
   local t, row = terms[1], rows[terms[1].algo]
   local was = row.load(t)
   local reason, wait, retry, is = 0, 0, 0, was
@@ -71,7 +78,17 @@ for i = 1, n do
   reasons[i], waits[i], retries[i] = 0, 0, 0
 end
 
-if verb == 5 then
+local full = accounts[1] and accounts.begin(states)
+
+if full then
+  for _, t in pairs(first) do
+    if states[t.key].stale then
+      rows[t.algo].save(t, states[t.key])
+    end
+  end
+  accounts.finish(states, nil, 0)
+  return {0, 8, 0, terms[1].limit, 0, 0, full - now, 0, now}
+elseif verb == 5 then
   for i = 1, n do
     local t = terms[i]
     local row, s = rows[t.algo], after[t.key] or states[t.key]
@@ -216,7 +233,17 @@ end
 which = allowed == 1 and -1 - shadow or which
 local reply = {allowed, reason, which, limit, remaining, wait, retry, reset, now}
 
-if verb > 2 and verb < 6 then
+if accounts[1] then
+  local left = {}
+
+  for key, was in pairs(states) do
+    left[key] = verb ~= 2 and after[key] or was
+  end
+  accounts.finish(left, head % 256 == 7 and allowed == 1 and reasons, reset)
+end
+if head % 256 == 8 then
+  reply[10] = accounts[1].missing and -1 or accounts[1].back
+elseif verb > 2 and verb < 6 then
   reply[10] = returned
 elseif verb == 1 and allowed == 1 then
   for i = 1, n do

@@ -14,7 +14,29 @@
 -- after.
 if head == 257 and #ARGV[1] == 24 + 80 * #KEYS and now <= 4503599627370496 then
   local n, i, plain = #KEYS, 0, true
-  local raws = n > 1 and redis.call('MGET', unpack(KEYS))
+  local name = string.match(KEYS[1], '^.*}:')
+  local raws
+
+  -- Behind the states come the accounts of the keys (account.lua), which as a rule do not exist.
+  if n == 1 and name then
+    raws = redis.call('MGET', KEYS[1], name .. 'r')
+  elseif n == 1 then
+    raws = redis.call('MGET', KEYS[1])
+  else
+    local all = {unpack(KEYS)}
+
+    for k = 1, n do
+      local other = string.match(KEYS[k], '^.*}:')
+
+      if other and (k == 1 or other ~= name) then
+        all[#all + 1], name = other .. 'r', other
+      end
+    end
+    raws = redis.call('MGET', unpack(all))
+  end
+  for k = n + 1, #raws do
+    plain = plain and (not raws[k] or struct.unpack('<d', raws[k]) == 9007199254740992)
+  end
   local states, lives, waits = n > 1 and {}, n > 1 and {}, n > 1 and {}
   local state, ahead = nil, 0
   local reason, which, limit, wait, retry = 0, -1, 0, 0, 0
@@ -30,7 +52,7 @@ if head == 257 and #ARGV[1] == 24 + 80 * #KEYS and now <= 4503599627370496 then
         plain = plain and KEYS[k] ~= KEYS[i]
       end
     end
-    local raw = n > 1 and raws[i] or n == 1 and redis.pcall('GET', KEYS[1])
+    local raw = raws[i]
     local why, long, again, most, left, left_after, ahead_before = 0, 0, 0, p3, 0, 0, 0
 
     plain = plain and cost > 0

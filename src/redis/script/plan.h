@@ -67,8 +67,10 @@ enum weir__plan_verb {
     WEIR__PLAN_PEEK,
     WEIR__PLAN_REFUND,
     WEIR__PLAN_CANCEL,
-    WEIR__PLAN_DRAIN, /* charges as much of the cost as fits; never refuses */
-    WEIR__PLAN_CHARGE /* charges all of it; never refuses */
+    WEIR__PLAN_DRAIN,   /* charges as much of the cost as fits; never refuses */
+    WEIR__PLAN_CHARGE,  /* charges all of it; never refuses */
+    WEIR__PLAN_RESERVE, /* a take that leaves a slot in the account of its key (account.lua) */
+    WEIR__PLAN_SETTLE   /* empties it, and gives back or charges the difference */
 };
 
 /* One request to one limit. */
@@ -89,7 +91,8 @@ struct weir__plan_request {
     int64_t now_us;  /* -1: Redis's clock */
     int64_t wall_ns; /* the caller's calendar, for windows of a day, week, month */
     int64_t act_us;  /* for a cancel */
-    struct weir__slice prefix, ticket; /* ticket: {NULL, 0} if no term needs one */
+    /* ticket: of permits; or the step in an account (weir__plan_step). {NULL, 0}: neither */
+    struct weir__slice prefix, ticket;
     const struct weir__plan_part *part;
     int n;
 };
@@ -102,7 +105,14 @@ size_t weir__plan_encode(const struct weir__plan_request *request, char *out, si
 /* An upper bound for that length. */
 size_t weir__plan_encoded_size(const struct weir__plan_request *request);
 
-/* DEL of all keys of the parts. */
+/* The step of a RESERVE: id, lifetime, whether it lapses as nothing, the most slots. A SETTLE has
+ * the id alone. */
+struct weir__plan_step {
+    uint64_t id;
+    int64_t ttl_us, free, slots;
+};
+
+/* DEL of all keys of the parts, and of their accounts. */
 size_t weir__plan_encode_reset(const struct weir__plan_request *request, char *out, size_t cap);
 
 /* A name as written in a key: ':', '{', '}', '%' and control bytes as %XX, so that no two (name,
@@ -122,7 +132,8 @@ enum weir__reply_field {
     WEIR__REPLY_NOW_US,
     WEIR__REPLY_FIELDS,                      /* of every reply; one of these two may follow: */
     WEIR__REPLY_ACT_US = WEIR__REPLY_FIELDS, /* a granted take: of each term */
-    WEIR__REPLY_AMOUNT = WEIR__REPLY_FIELDS  /* refund, cancel: returned; drain: drained */
+    WEIR__REPLY_AMOUNT = WEIR__REPLY_FIELDS  /* refund, cancel, settle: returned, -1 for a settle
+                                                that found no slot; drain: drained */
 };
 
 /* What a refund or cancel returned, or a drain charged; 0 if the reply does not say. */

@@ -18,11 +18,11 @@
 --       is good to 2^-48), subtracts that many exactly, and guesses again. So r never falls below
 --       0, and what is left in the end is the remainder, whatever the guesses were.
 local LIMIT = 9007199254740992
-local decides = head % 256 ~= 3 and head % 256 ~= 4 -- take, peek, drain, charge
+local decides = head % 256 ~= 3 and head % 256 ~= 4 -- take, peek, drain, charge, reserve, settle
 local rows, terms, has = {}, {}, {}
 local add, sub, mul, div, less, large
 
-if head % 256 < 1 or head % 256 > 6 or head - head % 256 ~= 256 or not KEYS[1] or
+if head % 256 < 1 or head % 256 > 8 or head - head % 256 ~= 256 or not KEYS[1] or
    #ARGV[1] ~= 24 + 80 * #KEYS then
   return redis.error_reply('WEIRFORM not a request of version 1')
 end
@@ -229,7 +229,27 @@ local function exact_cost(t)
   if t.cost < LIMIT then
     return t.cost
   end
+  if t.exact then
+    return t.exact -- of an estimate that is settled, what is charged beyond it
+  end
   local low, high = struct.unpack('<I4I4', ARGV[1], 80 * t.i - 47)
 
   return add(mul(high, 4294967296), low)
+end
+
+-- The accounts that this request needs (account.lua): of every key that has reservations which
+-- lapse as nothing; and the one in which it reserves or settles.
+local accounts = {}
+
+for i = 1, #KEYS do
+  local name = string.match(KEYS[i], '^.*}:')
+
+  if name and (i == 1 or accounts.last ~= name) then
+    local raw = read('GET', name .. 'r')
+
+    accounts.last = name
+    if head % 256 > 6 or raw and struct.unpack('<d', raw) < LIMIT then
+      accounts[#accounts + 1] = {name = name .. 'r', prefix = name, raw = raw or ''}
+    end
+  end
 end

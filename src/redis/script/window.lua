@@ -95,7 +95,16 @@ if has[0] then
     return back, {ends = s.used == back and t[3] > 0 and 0 or s.ends, used = s.used - back}
   end
 
-  rows[0] = {load = load, save = save, look = look, decide = decide, refund = refund}
+  -- Of a window that is over nothing counts.
+  local function settle(t, s, since)
+    if s.ends ~= since then
+      return 0, s
+    end
+    return refund(t, s)
+  end
+
+  rows[0] = {load = load, save = save, look = look, decide = decide, refund = refund,
+             settle = settle}
 end
 
 if has[1] then
@@ -243,17 +252,18 @@ if has[1] then
     return reason, 0, reason == 1 and retry_after(t, s) or reason == 2 and -1 or 0, s
   end
 
-  -- Takes from the newest slots of the window. Older ones stay, in case the clock steps back.
-  local function refund(t, s)
-    local back, new = math.min(t.cost, s.used), empty(t)
+  -- Takes from the newest slots of the window, from the `only`-th alone if there is one. Older ones
+  -- stay, in case the clock steps back.
+  local function refund(t, s, only)
+    local counts, new = counters(s, 1, s.n), empty(t)
+    local back = math.min(t.cost, only and counts[only] or s.used)
     local left, parts, first = back, {}, math.max(1, s.slot - t[3] - (s.newest - s.n) + 1)
-    local counts = counters(s, 1, s.n)
 
     if back == 0 then
       return 0, s
     end
     for i = s.n, first, -1 do
-      local less_by = math.min(left, counts[i])
+      local less_by = (not only or i == only) and math.min(left, counts[i]) or 0
 
       counts[i], left = counts[i] - less_by, left - less_by
       if counts[i] > 0 and new.n == 0 then
@@ -267,7 +277,16 @@ if has[1] then
     return back, viewed(t, new, t[1])
   end
 
-  rows[1] = {load = load, save = save, look = look, decide = decide, refund = refund}
+  -- From the slot in which they were counted, while it is in the window.
+  local function settle(t, s, since)
+    if s.used == 0 or since <= s.slot - t[3] or since > s.newest or since <= s.newest - s.n then
+      return 0, s
+    end
+    return refund(t, s, since - (s.newest - s.n))
+  end
+
+  rows[1] = {load = load, save = save, look = look, decide = decide, refund = refund,
+             settle = settle}
 end
 
 if has[2] then
@@ -361,10 +380,7 @@ if has[2] then
     return reason, 0, reason == 1 and retry_after(t, s) or reason == 2 and -1 or 0, s
   end
 
-  local function refund(t, s)
-    local from_cur = math.min(t.cost, s.cur)
-    local from_prev = math.min(t.cost - from_cur, weight(s.prev, s.since, t[1]))
-
+  local function lowered(s, from_cur, from_prev)
     if from_cur + from_prev == 0 then
       return 0, s
     end
@@ -372,7 +388,20 @@ if has[2] then
            {window = s.window, since = s.since, cur = s.cur - from_cur, prev = s.prev - from_prev}
   end
 
-  rows[2] = {load = load, save = save, look = look, decide = decide, refund = refund}
+  local function refund(t, s)
+    local from_cur = math.min(t.cost, s.cur)
+
+    return lowered(s, from_cur, math.min(t.cost - from_cur, weight(s.prev, s.since, t[1])))
+  end
+
+  -- From the window in which they were counted: this one, or the one before.
+  local function settle(t, s, since)
+    return lowered(s, since == s.window and math.min(t.cost, s.cur) or 0,
+                   since == s.window - 1 and math.min(t.cost, s.prev) or 0)
+  end
+
+  rows[2] = {load = load, save = save, look = look, decide = decide, refund = refund,
+             settle = settle}
 end
 
 if has[11] or has[12] then

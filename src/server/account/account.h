@@ -48,10 +48,6 @@ void account_id_free(struct account_id *id);
     "the "                                                                                      \
     "daemon; commit or cancel some"
 
-#define ACCOUNTS_REMOTE                                                                            \
-    "the limit is in a Redis, where nothing can be reserved yet: expected a limit in memory or a " \
-    "file"
-
 struct account_book;
 struct account_holder;
 

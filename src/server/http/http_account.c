@@ -56,12 +56,9 @@ static void http_reply_reserve(struct conn *c, const struct limit_op *op, int er
     const struct http_why terms = {.status = 400,
                                    .text = "the limit has too many terms: reservations go with "
                                            "15 at most"};
-    const struct http_why remote = {.status = 400, .text = ACCOUNTS_REMOTE};
 
     if (error == WEIR_EFULL)
         http_fail(&call, &full);
-    else if (error == WEIR_ESTORE)
-        http_fail(&call, &remote);
     else if (error == WEIR_EINVAL)
         http_fail(&call, &terms);
     else if (error)

@@ -103,7 +103,13 @@ static void remote_request_advance(struct remote_request *request, int error)
 
 static void remote_decided(struct weir__decision *decision)
 {
-    remote_request_advance((struct remote_request *)decision, decision->error);
+    struct remote_request *request = (struct remote_request *)decision;
+
+    if (request->verb == REMOTE_ESTIMATE)
+        request->op.id = !decision->error && decision->account.made ? decision->account.id : 0;
+    if (request->verb == REMOTE_SETTLE)
+        request->op.back = decision->account.back;
+    remote_request_advance(request, decision->error);
 }
 
 static void remote_undone(struct weir__undo *undo)
@@ -160,6 +166,15 @@ static void remote_request_begin_verb(struct remote_request *request)
         return;
     case REMOTE_RELEASE:
         weir__undo_release(engine, pipeline->pipeline, &request->undo, &rq, request->op.name, at);
+        return;
+    case REMOTE_ESTIMATE:
+        weir__decision_reserve(engine, pipeline->pipeline, &request->decision, &rq,
+                               request->op.ttl_ns, request->op.lapses_free, at);
+        return;
+    case REMOTE_SETTLE:
+        rq.cost = request->op.verb == OP_CANCEL ? 0 : rq.cost;
+        weir__decision_settle(engine, pipeline->pipeline, &request->decision, &rq, request->op.id,
+                              at);
         return;
     case REMOTE_CANCEL:
     case REMOTE_WITHDRAW:
@@ -268,6 +283,9 @@ static void remote_request_reply(struct conn *c, const struct remote_request *re
                              request->error);
     if (request->verb == REMOTE_TAKE)
         batch_tally(request->pipeline->worker, &op, request->error, &request->decision.verdict);
+    if (request->verb == REMOTE_ESTIMATE || request->verb == REMOTE_SETTLE)
+        batch_note_account(request->pipeline->worker, c, &op, op.ttl_ns, request->error,
+                           &request->decision.verdict);
     if (c)
         op.reply(c, &op, request->error, request->error ? NULL : &request->decision.verdict);
 }
@@ -294,7 +312,8 @@ static void remote_request_replied(struct remote_request *request)
 
 static bool remote_verb_returns(enum remote_verb verb)
 {
-    return verb == REMOTE_CANCEL || verb == REMOTE_EXIT || verb == REMOTE_RELEASE;
+    return verb == REMOTE_CANCEL || verb == REMOTE_EXIT || verb == REMOTE_RELEASE ||
+           verb == REMOTE_SETTLE;
 }
 
 /* The connection has closed. What is given back must still reach the store. */
@@ -331,10 +350,10 @@ static enum remote_verb remote_verb_of(const struct limit_op *op)
     case OP_CHARGE: return REMOTE_CHARGE;
     case OP_REFUND: return REMOTE_REFUND;
     case OP_REFUND_AND_PEEK: return REMOTE_REFUND_AND_PEEK;
-    case OP_ENTER: /* has a way of its own */
-    case OP_RESERVE:
+    case OP_RESERVE: return REMOTE_ESTIMATE;
     case OP_COMMIT:
-    case OP_CANCEL:
+    case OP_CANCEL: return REMOTE_SETTLE;
+    case OP_ENTER: /* has a way of its own */
     case OP_RESET: break;
     }
     return REMOTE_RESET;

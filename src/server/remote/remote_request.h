@@ -66,11 +66,13 @@ enum remote_verb {
     REMOTE_REFUND,
     REMOTE_REFUND_AND_PEEK, /* then a peek without cost: the verdict describes the key as it is */
     REMOTE_RESET,
-    REMOTE_CANCEL,  /* of `taken` */
-    REMOTE_ENTER,   /* recorded in receipt.ticket */
-    REMOTE_EXIT,    /* of `entered` */
-    REMOTE_RELEASE, /* of the ticket that the operation's name is */
-    REMOTE_WITHDRAW /* the same for a client that has left; see weir__undo_cancel */
+    REMOTE_CANCEL,   /* of `taken` */
+    REMOTE_ENTER,    /* recorded in receipt.ticket */
+    REMOTE_EXIT,     /* of `entered` */
+    REMOTE_RELEASE,  /* of the ticket that the operation's name is */
+    REMOTE_ESTIMATE, /* reserves what will be settled; op.id is 0 if nothing was reserved */
+    REMOTE_SETTLE,   /* of op.id */
+    REMOTE_WITHDRAW  /* the same for a client that has left; see weir__undo_cancel */
 };
 
 /* The operations of a REMOTE_TAKE_ALL. */

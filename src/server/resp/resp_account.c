@@ -26,8 +26,6 @@ static void resp_reply_reserve(struct conn *c, const struct limit_op *op, int er
     } else if (error == WEIR_EINVAL) {
         resp_reply_error(c, "the limit has too many terms: reservations go with %d at most",
                          WEIR_ACCOUNT_TERMS_MAX);
-    } else if (error == WEIR_ESTORE) {
-        resp_reply_error(c, ACCOUNTS_REMOTE);
     } else if (error) {
         resp_reply_engine_error(c, error);
     } else if (op->shape & RESP_VERBOSE) {

@@ -12,6 +12,8 @@ struct player_reservation {
     struct weir_reservation r;
     struct weir_ticket t;
     int64_t cost; /* 0 once a call has ended, or if it was refused */
+    uint64_t id;  /* of an estimate that is settled later */
+    bool is_estimate;
     size_t key_len;
     char key[];
 };
@@ -199,6 +201,46 @@ static bool player_refund(struct script_player *s, const struct sim_event *event
     return code == 0 || player_fail(error, "refund", code);
 }
 
+/* An estimate, of a stage of one part. */
+static bool player_reserve(struct script_player *s, const struct sim_event *event,
+                           struct sim_outcome *out, struct sim_error *error)
+{
+    struct player_reservation *k = player_keep(&s->ids, event);
+    const struct weir_request rq = player_request(s, event);
+    const int code = weir_account_reserve_at(s->w, &rq, event->ttl_ns,
+                                             event->lapses_free ? WEIR_LAPSE_FREE : WEIR_LAPSE_KEEP,
+                                             now_of(s), &k->id, &out->verdict);
+
+    k->is_estimate = true;
+    return code == 0 || player_fail(error, "reserve", code);
+}
+
+/* One that is settled, has lapsed or was refused changes nothing, and its cost is 0. */
+static bool player_settle(struct script_player *s, const struct player_reservation *k,
+                          struct sim_outcome *out, struct sim_error *error)
+{
+    const bool commits = out->verb == SIM_COMMIT;
+    struct weir_request rq = weir_request_of(s->policy[0], k->key, k->key_len);
+    int code;
+
+    rq.cost = commits ? out->cost : 0;
+    code = commits ? weir_account_commit_at(s->w, &rq, k->id, now_of(s), &out->verdict)
+                   : weir_account_cancel_at(s->w, &rq, k->id, now_of(s), &out->cost);
+    if (code == WEIR_ESETTLED)
+        out->cost = 0;
+    if (code == WEIR_ESETTLED || (code == 0 && !commits))
+        code = player_peek(s, out);
+    return code == 0 || player_fail(error, sim_verb_name(out->verb), code);
+}
+
+static bool player_commit(struct script_player *s, const struct sim_event *event,
+                          struct sim_outcome *out, struct sim_error *error)
+{
+    const struct player_reservation *k = kept_as(&s->ids, event, out, error);
+
+    return k && player_settle(s, k, out, error);
+}
+
 static bool player_cancel(struct script_player *s, const struct sim_event *event,
                           struct sim_outcome *out, struct sim_error *error)
 {
@@ -207,6 +249,8 @@ static bool player_cancel(struct script_player *s, const struct sim_event *event
 
     if (!k)
         return false;
+    if (k->is_estimate)
+        return player_settle(s, k, out, error);
     code = weir_cancel_at(s->w, &k->r, now_of(s), &out->cost);
     if (code == 0)
         code = player_peek(s, out);
@@ -328,8 +372,8 @@ bool player_apply(struct script_player *s, const struct sim_event *event, struct
     case SIM_CANCEL: return player_cancel(s, event, out, error);
     case SIM_RESET: return player_reset(s, event, error);
     case SIM_LIMIT: return player_limit(s, event, error);
-    case SIM_RESERVE:
-    case SIM_COMMIT: return sim_fail(error, "%s is not played here", sim_verb_name(event->verb));
+    case SIM_RESERVE: return player_reserve(s, event, out, error);
+    case SIM_COMMIT: return player_commit(s, event, out, error);
     case SIM_ENTER: return player_enter(s, event, out, error);
     case SIM_EXIT: return player_exit(s, event, out, error);
     case SIM_SIGNAL: return player_signal(s, event, error);

@@ -12,10 +12,10 @@ from math import ceil
 
 from scripts_oracle import FixedWindow, Pacer, SmoothWarmup, Store, oracle
 
-TAKE, PEEK, REFUND, CANCEL, PAY, CHARGE = 1, 2, 3, 4, 5, 6
+TAKE, PEEK, REFUND, CANCEL, PAY, CHARGE, RESERVE, SETTLE = 1, 2, 3, 4, 5, 6, 7, 8
 COUNTS, SHADOW = 16, 32
 FOREVER = 2**63 - 1
-REASONS = ("OK", "LIMITED", "TOO_BIG", "QUEUE_FULL")
+REASONS = ("OK", "LIMITED", "TOO_BIG", "QUEUE_FULL", None, None, None, None, "FULL")
 NUMBERS = {FixedWindow: 0, oracle.SlidingWindow: 1, oracle.SlidingCounter: 2, oracle.SlidingLog: 3,
            oracle.TokenBucket: 4, oracle.LeakyBucket: 5, Pacer: 6, oracle.SmoothBursty: 7,
            SmoothWarmup: 8, oracle.MinInterval: 9}
@@ -89,6 +89,7 @@ class World:
         self.limits = Store(start)
         self.terms, self.before, self.zeros = [], [], []
         self.names, self.keys = {}, {}
+        self.estimates = {}  # by name: the key, and the id in Redis
         self.resets = 0  # of any key: each voids the reservations made before it
         self.reply = None
 
@@ -97,20 +98,24 @@ class World:
         self.limits.now = self.now
         self.limits.define(text)
         self.terms, _, self.zeros = self.limits.versions[-1]
+        # a client names other keys then, which have an account of their own
+        if self.keys and [t.lineage for t in self.before] != [t.lineage for t in self.terms]:
+            self.redis.call("DEL", *(f"{self.scope}:{{{key}}}:r" for key in self.keys))
 
     def names_of(self, key):
         self.keys.setdefault(key, set()).update(range(len(self.terms)))
         return [f"{self.scope}:{{{key}}}:{i}" for i in range(len(self.terms))]
 
-    def ask(self, verb, key, asked, act=0):
-        """asked: (cost, patience) of each term, patience None being the limit's own."""
+    def ask(self, verb, key, asked, act=0, step=()):
+        """asked: (cost, patience) of each term, patience None being the limit's own. step: in the
+        account of the key."""
         terms = []
         for t, zero, (cost, patience) in zip(self.terms, self.zeros, asked):
             kind, values = encode(t, zero, max(0, self.now + self.skew))
             patience = t.default_patience if patience is None else patience
             terms.append((kind, cost, min(patience, FOREVER), values))
         self.reply = self.redis.script(mask_of(terms), self.names_of(key),
-                                       blob(verb, self.now, terms, act))
+                                       blob(verb, self.now, terms, act), *step)
         return self.reply
 
     def forget(self, fresh=False):
@@ -120,6 +125,8 @@ class World:
                 or self.before[i].lineage not in went_on]
         names = [f"{self.scope}:{{{key}}}:{i}" for key, places in self.keys.items() for i in places
                  if not fresh or i in gone]
+        if not fresh:
+            names += [f"{self.scope}:{{{key}}}:r" for key in self.keys]
         if names:
             self.redis.call("DEL", *names)
 
@@ -134,10 +141,14 @@ class World:
             return (time, verb) + ("-",) * 10
         if verb == "reset":
             self.names_of(rest[0])
-            self.redis.call("DEL", *(f"{self.scope}:{{{rest[0]}}}:{i}" for i in self.keys[rest[0]]))
+            self.redis.call("DEL", *(f"{self.scope}:{{{rest[0]}}}:{i}"
+                                     for i in ("r", *self.keys[rest[0]])))
             self.resets += 1
             return (time, verb) + ("-",) * 10
-        key, cost = self.cancel(rest[0]) if verb == "cancel" else self.event(verb, rest)
+        if verb in ("commit", "cancel") and rest[0] in self.estimates:
+            key, cost = self.settle(rest[0], int(rest[1]) if verb == "commit" else None)
+        else:
+            key, cost = self.cancel(rest[0]) if verb == "cancel" else self.event(verb, rest)
         allowed, reason, _, limit, remaining, wait, retry, reset = self.reply[:8]
         return (time, verb, key, str(cost), "allow" if allowed else "deny", REASONS[reason],
                 str(limit), str(remaining),
@@ -155,6 +166,8 @@ class World:
         patience = options.get("wait")
         if patience is not None:
             patience = FOREVER if patience == "forever" else oracle.parse_duration(patience)
+        if verb == "reserve":
+            return key, self.reserve(key, cost, patience, options)
         reply = self.ask(TAKE if verb == "take" else PEEK, key,
                          [(cost, patience)] * len(self.terms))
         if "as" in options:
@@ -162,6 +175,21 @@ class World:
             self.names[options["as"]] = (key, cost, self.now + reply[5], acts,
                                          [t.lineage for t in self.terms], self.resets)
         return key, cost
+
+    def reserve(self, key, cost, patience, options):
+        ident = zlib.crc32(options["as"].encode()) + 1
+        step = struct.pack("<4q", ident, oracle.parse_duration(options["ttl"]),
+                           options.get("lapse") == "free", 100)
+        self.ask(RESERVE, key, [(cost, patience)] * len(self.terms), step=(step,))
+        self.estimates[options["as"]] = key, ident if self.reply[0] else 0
+        return cost
+
+    def settle(self, name, cost):
+        """As this cost; None: it is cancelled. One that is not there changes nothing."""
+        key, ident = self.estimates[name]
+        back = self.ask(SETTLE, key, [(cost or 0, 0)] * len(self.terms),
+                        step=(struct.pack("<q", ident),))[9]
+        return key, max(0, back) if cost is None or back < 0 else cost
 
     def cancel(self, name):
         """As the client does it: what is no longer the term or the key that granted it is not
