@@ -13,13 +13,13 @@
 -- Invariants:
 --   (1) A slot and its estimate appear and end in one script: none is settled twice.
 --   (2) Every request whose key has slots that lapse as nothing first gives back what is due.
---   (3) An account outlives the last lapse of its slots; with slots that lapse as nothing, the key's
---       recovery too: by then there is nothing left to give back.
+--   (3) An account outlives the last lapse of its slots; with slots that lapse as nothing, also the
+--       key's recovery: by then there is nothing left to give back.
 --   (4) since is -1 if the term did not take the estimate, -2 if it gives nothing back. Of a bucket
 --       it is the least that the key has owed since, in events; else what row.settle compares.
 --   (5) Requests that do not name all the terms of an account leave it alone.
 if accounts[1] then
-  local GONE, KEPT = -1, -2
+  local UNTAKEN, NO_RETURN = -1, -2
   local states -- by key, as main.lua has them
   -- What only counts has no limbs (prelude.lua), and no use for numbers beyond 2^53.
   local minus = sub or function(a, b) return a - b end
@@ -55,11 +55,11 @@ if accounts[1] then
     if t.algo == 9 then
       local ahead = div_up(s.owed, t[2])
 
-      return type(ahead) == 'number' and ahead <= LIMIT - now and now + ahead or KEPT
+      return type(ahead) == 'number' and ahead <= LIMIT - now and now + ahead or NO_RETURN
     end
     local of = {[0] = s.ends, [1] = s.slot, [2] = s.window, [3] = s.newest}
 
-    return of[t.algo] or KEPT
+    return of[t.algo] or NO_RETURN
   end
 
   -- The numbers that must stay the same; the edges of a calendar do not.
@@ -174,7 +174,7 @@ if accounts[1] then
     a.until_us, a.stamps, a.slots = of[3], of[4], of[5]
     for k = 1, of[2] ~= a.numbers and #keys or 0 do
       for _, slot in ipairs(a.slots) do -- across a change nothing is given back
-        slot[4 + k] = slot[4 + k] == GONE and GONE or drains(a.terms[k]) and 0 or KEPT
+        slot[4 + k] = slot[4 + k] == UNTAKEN and UNTAKEN or drains(a.terms[k]) and 0 or NO_RETURN
       end
     end
     return true
@@ -207,7 +207,7 @@ if accounts[1] then
       more = minus(cost, estimate)
     end
     for k, t in ipairs(a.terms) do
-      t.exact = slot and slot[4 + k] ~= GONE and more or 0
+      t.exact = slot and slot[4 + k] ~= UNTAKEN and more or 0
       t.cost = plain_of(t.exact)
     end
   end
@@ -255,7 +255,7 @@ if accounts[1] then
     for k, t in ipairs(a.terms) do
       local took = reasons[t.i] == 0 and t.cost > 0
 
-      slot[4 + k] = took and since_of(t, states[t.key]) or GONE
+      slot[4 + k] = took and since_of(t, states[t.key]) or UNTAKEN
     end
     a.slots[#a.slots + 1] = slot
   end
