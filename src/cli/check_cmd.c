@@ -228,7 +228,7 @@ int check_command(int argc, char **argv)
     if (words < 0)
         return EXIT_USAGE;
     f = serve_file_open(path, &none, seen);
-    c = f ? serve_file_read(f) : NULL;
+    c = !f ? NULL : check_has_request(&o) ? serve_file_read(f) : serve_file_check(f);
     if (!c) {
         (void)fputs("weir check: out of memory\n", stderr);
     } else {

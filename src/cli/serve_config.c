@@ -266,6 +266,18 @@ const struct config *serve_file_read(struct serve_file *f)
     return read_keep(f, read_new(f, config_open(f->path, config_keys())));
 }
 
+const struct config *serve_file_check(struct serve_file *f)
+{
+    if (serve_file_read(f)) {
+        struct serve_reading reading = {.config = f->last->config, .options = &f->last->options};
+
+        reading.seen = f->seen;
+        serve_read_start(&reading);
+        config_sort(reading.config);
+    }
+    return f->last ? f->last->config : NULL;
+}
+
 const struct config *serve_file_read_bytes(struct serve_file *f, const char *bytes, size_t len)
 {
     return read_keep(f, read_new(f, config_open_bytes(f->path, bytes, len, config_keys())));

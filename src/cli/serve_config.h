@@ -15,6 +15,8 @@ void serve_file_close(struct serve_file *f);
 
 /* Reads the file. Its mistakes are then in config->mistake. NULL: out of memory. */
 const struct config *serve_file_read(struct serve_file *f);
+/* The same, and what would keep a daemon from starting with it on this machine. */
+const struct config *serve_file_check(struct serve_file *f);
 /* The same of a file's bytes, for tests; includes are not read. */
 const struct config *serve_file_read_bytes(struct serve_file *f, const char *bytes, size_t len);
 /* The options of command line and file, as last read. */

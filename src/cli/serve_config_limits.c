@@ -227,7 +227,9 @@ bool serve_limit_is_per_node(const struct serve_options *o, const char *text, co
     *per_node = false;
     if (!store || !weir__url_is_remote(store) || weir_limit_parse(&limit, text, NULL) != 0)
         return true;
-    return limit_can_be_remote(&limit, per_node, why);
+    if (!limit_can_be_remote(&limit, per_node, why))
+        return false;
+    return *per_node || !limit_give_leases(&limit, why) || stores_check_shared(&limit, why) == 0;
 }
 
 /* The command line wins. */

@@ -1,6 +1,7 @@
 /* The parts of reading a configuration file: serve_config.c (settings, listeners),
- * serve_config_limits.c (stores, limits), config/overrides.c (overrides, lists),
- * serve_config_rules.c (rules), serve_config_changes.c (what needs a restart). */
+ * serve_config_limits.c (stores, limits), config/overrides.c (overrides, lists), config/start.c
+ * (files that a start needs), serve_config_rules.c (rules), serve_config_changes.c (what needs a
+ * restart). */
 #ifndef WEIR_CLI_SERVE_CONFIG_PARTS_H
 #define WEIR_CLI_SERVE_CONFIG_PARTS_H
 
@@ -31,6 +32,9 @@ void serve_read_limits(struct serve_reading *r);
 void serve_read_overrides(struct serve_reading *r);
 /* What the rules of the file say; NULL: it has none, or they have mistakes. After the limits. */
 struct rules *serve_read_rules(struct serve_reading *r);
+/* Reports what would keep a daemon from starting, of what can be known before: listeners, tokens
+ * and certificates (config/start.c). After all others. */
+void serve_read_start(struct serve_reading *r);
 /* Reports what differs from the one in force and cannot change while the daemon runs. */
 void serve_read_changes(struct serve_reading *r);
 
@@ -38,7 +42,8 @@ void serve_read_changes(struct serve_reading *r);
 void serve_keep_store(struct serve_reading *r, const char *url);
 
 /* Whether every daemon has its own state of the limit, because its store is a Redis and its guards
- * look at one node. False and *why: it mixes such guards with terms that all nodes share. */
+ * look at one node. False and *why: it mixes such guards with terms that all nodes share, or has a
+ * term that no Redis can have. */
 bool serve_limit_is_per_node(const struct serve_options *o, const char *text, const char *url,
                              bool *per_node, struct weir_diag *why);
 

@@ -80,6 +80,9 @@ void weir__decision_fall_back(struct weir__decision *decision);
  * NULL: the engine has no Redis, or there is no memory. */
 struct weir__pipeline *weir__redis_pipeline_open(struct weir *w);
 
+/* Whether a Redis can have the limit: 0, or an error and *why. */
+int weir__redis_check(const struct weir_limit *limit, struct weir_diag *why);
+
 /* Begins to decide n requests by one verdict; `receipt` may be NULL. Unless NULL, `numbers` take
  * the place of the limit of each key (embed.h); while the store is down they count for nothing, and
  * the limit's fallback= decides. Policies, keys, numbers and the receipt must last until it is

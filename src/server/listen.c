@@ -193,15 +193,26 @@ static enum conn_scope listener_scope(int fd);
 
 /* A client that reaches the address may take and change limits: that is for this machine alone,
  * unless clients have tokens, or the operator says that it is meant so. */
+static bool scope_is_open(enum conn_scope scope, const char *address, const struct serve_options *o,
+                          char why[LISTEN_WHY])
+{
+    if (o->tokens || o->insecure || scope != SCOPE_NETWORK)
+        return false;
+    (void)snprintf(why, LISTEN_WHY,
+                   "'%s' can be reached from other machines, and every client there could take "
+                   "from limits and change them: give each client a token (--tokens FILE), or "
+                   "allow all of them with --insecure",
+                   address);
+    return true;
+}
+
 static int refuse_open_address(const struct listener *l, const struct serve_options *o)
 {
-    if (o->tokens || o->insecure || listener_scope(l->fd) != SCOPE_NETWORK)
+    char why[LISTEN_WHY];
+
+    if (!scope_is_open(listener_scope(l->fd), l->address, o, why))
         return 0;
-    fprintf(stderr,
-            "weir: --listen '%s' can be reached from other machines, and every client there could "
-            "take from limits and change them: give each client a token (--tokens FILE), or "
-            "allow all of them with --insecure\n",
-            l->address);
+    fprintf(stderr, "weir: --listen %s\n", why);
     return 2;
 }
 
@@ -289,14 +300,25 @@ static unsigned listener_scopes(const struct serve_options *o, size_t i)
     return has_role(o, ROLE_METRICS) ? ACCESS_TAKE : ACCESS_TAKE | ACCESS_METRICS;
 }
 
+static bool listener_lacks_certificate(enum serve_tls tls, const char *address,
+                                       const struct serve_options *o, char why[LISTEN_WHY])
+{
+    if (tls != SERVE_TLS_ON || o->tls_cert)
+        return false;
+    (void)snprintf(why, LISTEN_WHY, "'" TLS_ADDRESS "%s': TLS needs a certificate (--tls-cert)",
+                   address);
+    return true;
+}
+
 /* Whether it speaks TLS, and whether that can be: an exit status. */
 static int listener_tls(struct listener *l, enum serve_tls tls, const struct serve_options *o)
 {
+    char why[LISTEN_WHY];
+
     l->tls = tls == SERVE_TLS_ON || (tls == SERVE_TLS_USUAL && o->tls_cert && !l->is_unix);
-    if (!l->tls || o->tls_cert)
+    if (!listener_lacks_certificate(tls, l->address, o, why))
         return 0;
-    fprintf(stderr, "weir: --listen '" TLS_ADDRESS "%s': TLS needs a certificate (--tls-cert)\n",
-            l->address);
+    fprintf(stderr, "weir: --listen %s\n", why);
     return 2;
 }
 
@@ -440,6 +462,23 @@ void listeners_close(struct listeners *l)
 
 /* ---- Which address a connection came to ------------------------------------------------------ */
 
+static enum conn_scope address_scope(const struct sockaddr_storage *a)
+{
+    if (a->ss_family == AF_INET) {
+        const uint32_t four = ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr);
+
+        return four >> 24 == 127 ? SCOPE_LOOPBACK : SCOPE_NETWORK;
+    }
+    if (a->ss_family == AF_INET6) {
+        const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
+
+        return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127)
+                   ? SCOPE_LOOPBACK
+                   : SCOPE_NETWORK;
+    }
+    return SCOPE_SOCKET;
+}
+
 static enum conn_scope listener_scope(int fd)
 {
     struct sockaddr_storage a = {0};
@@ -447,19 +486,57 @@ static enum conn_scope listener_scope(int fd)
 
     if (getsockname(fd, (struct sockaddr *)&a, &len) != 0)
         return SCOPE_LOOPBACK; /* the stricter */
-    if (a.ss_family == AF_INET) {
-        const uint32_t four = ntohl(((struct sockaddr_in *)&a)->sin_addr.s_addr);
+    return address_scope(&a);
+}
 
-        return four >> 24 == 127 ? SCOPE_LOOPBACK : SCOPE_NETWORK;
-    }
-    if (a.ss_family == AF_INET6) {
-        const struct in6_addr *six = &((struct sockaddr_in6 *)&a)->sin6_addr;
+/* ---- What a file says of listeners ----------------------------------------------------------- */
 
-        return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127)
-                   ? SCOPE_LOOPBACK
-                   : SCOPE_NETWORK;
-    }
-    return SCOPE_SOCKET;
+/* Whether a socket can be made at the path: nothing else is there, and its folder is. */
+static bool check_unix(const char *path, char why[LISTEN_WHY])
+{
+    const char *slash = strrchr(path, '/');
+    char folder[SERVE_ADDRESS];
+    struct stat st;
+    int error = 0;
+
+    (void)snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+                   slash ? path : ".");
+    if (stat(folder, &st) != 0)
+        error = errno;
+    else if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+        error = EEXIST;
+    if (error)
+        (void)snprintf(why, LISTEN_WHY, "cannot listen on unix:%s: %s", path, strerror(error));
+    return error == 0;
+}
+
+/* A host that is a name may mean anything when the daemon starts: nothing is asked for it. */
+static bool check_tcp(const char *text, const struct serve_options *o, char why[LISTEN_WHY])
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV};
+    struct sockaddr_storage a = {0};
+    struct addrinfo *found = NULL;
+    char host[SERVE_ADDRESS];
+    const char *port;
+
+    if (!listen_split_address(text, host, &port) ||
+        getaddrinfo(host[0] ? host : "::", port, &hints, &found) != 0)
+        return true;
+    memcpy(&a, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    return !scope_is_open(address_scope(&a), text, o, why);
+}
+
+bool listen_check(const struct serve_options *o, size_t i, char why[LISTEN_WHY])
+{
+    enum serve_tls tls = o->listen_tls[i];
+    const char *address = listen_scheme(o->listen[i], &tls);
+
+    if (listener_lacks_certificate(tls, address, o, why))
+        return false;
+    return strncmp(address, "unix:", 5) == 0 ? check_unix(address + 5, why)
+                                             : check_tcp(address, o, why);
 }
 
 enum conn_scope conn_scope(struct conn *c)

@@ -198,6 +198,10 @@ bool serve_limit_add(struct serve_options *o, struct serve_limit l);
 
 /* HOST:PORT, [HOST]:PORT, :PORT or unix:/path, behind tls:// or plain:// or neither. */
 bool listen_address_is_valid(const char *text);
+/* What can be known of a listener before it is opened: false and *why if the daemon would not
+ * start with it. */
+#define LISTEN_WHY 512
+bool listen_check(const struct serve_options *o, size_t i, char why[LISTEN_WHY]);
 
 /* From now on, until server_run hears them, no signal ends the process that means something else to
  * the daemon: before files are read, which takes a while. */

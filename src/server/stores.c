@@ -81,6 +81,11 @@ int stores_check(const char *url, struct weir_diag *why)
     return WEIR_ESTORE;
 }
 
+int stores_check_shared(const struct weir_limit *limit, struct weir_diag *why)
+{
+    return weir__redis_check(limit, why);
+}
+
 void stores_close(struct stores *s)
 {
     while (s->n > 0)

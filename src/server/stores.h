@@ -41,6 +41,8 @@ struct store *stores_open(struct stores *s, const struct weir_options *o, const 
 void stores_close(struct stores *s);
 /* Whether the URL could be opened, as far as its text says. 0, or WEIR_ESTORE and *why. */
 int stores_check(const char *url, struct weir_diag *why);
+/* Whether a Redis can have the limit: 0, or an error and *why. */
+int stores_check_shared(const struct weir_limit *limit, struct weir_diag *why);
 
 /* What clients see of a remote store, besides whether it is down: the numbers of struct
  * weir_remote_stats. */

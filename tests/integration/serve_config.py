@@ -122,6 +122,48 @@ def check_tells_every_mistake():
               status == 2 and err.count(folder.path) == len(wanted) and out == "", (status, err))
 
 
+def check_tells_what_keeps_a_daemon_from_starting():
+    for text, wanted in (
+            ("limits: {}\ntokens: /no/such\n", "2:9: tokens: /no/such: "),
+            ("tls-cert: /no/such\n", "1:11: tls-cert: /no/such: "),
+            ("tls-key: /no/such\n", "1:10: tls-key: --tls-key needs a certificate"),
+            ("listen: :0\n", "1:9: listen: ':0' can be reached from other machines"),
+            ("listen: [127.0.0.1:0, '[::]:0']\n", "1:23: listen: '[::]:0' can be reached"),
+            ("listen: unix:/no/such/weir.sock\n",
+             "1:9: listen: cannot listen on unix:/no/such/weir.sock: No such file or directory"),
+            ("listen: unix:/etc/passwd\n",
+             "1:9: listen: cannot listen on unix:/etc/passwd: File exists"),
+            ("listen: tls://127.0.0.1:0\n",
+             "1:9: listen: 'tls://127.0.0.1:0': TLS needs a certificate (--tls-cert)"),
+            ("stores: {r: 'redis://127.0.0.1:1'}\n"
+             "limits:\n  a: {limit: 5/m block=1m after=3, store: r}\n",
+             "3:14: term 1: block= cannot be in a shared store"),
+            ("store: redis://127.0.0.1:1\nlimits:\n  a: 5/m warn=80%\n",
+             "3:6: term 1: warn= cannot be in a shared store")):
+        with Folder(text) as folder:
+            status, out, err = weir("check", folder.path)
+            check(f"told: {wanted}", (status, out) == (1, "") and "mistakes: 1\n" in err and
+                  err.startswith(f"{folder.path}:{wanted}"), (status, out, err))
+            status, _, err = weir("serve", "--config", folder.path)
+            check("and serve does not start", status in (1, 2), (status, err))
+    with Folder("tokens: %s\nlisten: :0\n") as folder:
+        folder.write("hunter2 take\n", "tokens")
+        folder.write(f"tokens: {folder.folder}/tokens\nlisten: :0\n")
+        status, _, err = weir("check", folder.path)
+        check("a mistake in the token file names both files", status == 1 and
+              f"{folder.path}:1:9: tokens: {folder.folder}/tokens:1:" in err, (status, err))
+        check("and no secret", "hunter2" not in err, err)
+    for text in ("listen: :0\ninsecure: true\n", "listen: 127.5.5.5:0\n", "listen: '[::1]:0'\n",
+                 "store: redis://127.0.0.1:1\nlimits: {a: concurrency 5, b: breaker errors=50%}\n"):
+        with Folder(text) as folder:
+            status, _, err = weir("check", folder.path)
+            check(f"nothing is wrong with {text!r}", status == 0, err)
+    with Folder("listen: :0\nlimits: {a: 1/s}\n"
+                "rules: [{name: r, apply: {limit: a, key: x}}]\n") as folder:
+        status, _, err = weir("check", folder.path, "--request", "GET /")
+        check("a question about rules needs no start", status == 0, (status, err))
+
+
 def check_of_what_cannot_be_read():
     with Folder("{}") as folder:
         for sentence, path, part in (
@@ -600,7 +642,8 @@ def it_ends_while_it_reloads():
 
 if __name__ == "__main__":
     sys.exit(play("configuration", [
-        check_says_what_it_understood, check_tells_every_mistake, check_of_what_cannot_be_read,
+        check_says_what_it_understood, check_tells_every_mistake,
+        check_tells_what_keeps_a_daemon_from_starting, check_of_what_cannot_be_read,
         names_are_one_space, a_file_is_what_options_are, options_win, without_a_file,
         a_limit_that_does_not_fit_names_its_place, the_log_has_a_form_and_a_level,
         the_log_may_go_to_syslog, a_socket_has_a_mode_if_the_daemon_can, by_command,

@@ -82,6 +82,8 @@ bool access_is_unknown(const struct conn *c);
 
 struct access;
 
+/* False and told: an option is for TLS, and what it needs is not there. */
+bool access_options_fit(const struct serve_options *o, tokens_tell *tell, void *arg);
 /* Reads the files that the options name. 0, or an exit status after errors on stderr. */
 int access_open(struct server *s);
 /* Starts and ends the thread that watches the files; once the workers are open. */

@@ -305,21 +305,22 @@ static void access_print(void *arg, const char *line)
     fprintf(stderr, "weir: %s\n", line);
 }
 
-/* False: an option is for TLS, and there is no certificate. */
-static bool access_has_certificate(const struct serve_options *o)
+bool access_options_fit(const struct serve_options *o, tokens_tell *tell, void *arg)
 {
+    char line[64];
     const char *option = o->tls_key                ? "--tls-key"
                          : o->tls_ca               ? "--tls-ca"
                          : o->tls_clients_optional ? "--tls-clients"
                                                    : NULL;
 
     if (o->tls_cert && o->tls_clients_optional && !o->tls_ca) {
-        fprintf(stderr, "weir: --tls-clients needs the authorities of clients (--tls-ca)\n");
+        tell(arg, "--tls-clients needs the authorities of clients (--tls-ca)");
         return false;
     }
     if (o->tls_cert || !option)
         return true;
-    fprintf(stderr, "weir: %s needs a certificate (--tls-cert)\n", option);
+    (void)snprintf(line, sizeof line, "%s needs a certificate (--tls-cert)", option);
+    tell(arg, line);
     return false;
 }
 
@@ -334,7 +335,7 @@ int access_open(struct server *s)
     (void)pthread_mutex_init(&a->lock, NULL);
     background_condition_init(&a->woken);
     s->access = a;
-    if (!access_has_certificate(&s->options))
+    if (!access_options_fit(&s->options, access_print, NULL))
         return 2;
     first = access_read(s, access_print, NULL);
     if (!first)
