@@ -72,8 +72,10 @@ bool own_store_read_limit(struct own_store *s)
     struct weir_diag why;
 
     s->literal = !s->text && is_limit_text(s->limit);
-    if (!s->text && !s->literal)
-        return true; /* a name: the store may know it */
+    if (!s->text && !s->literal) { /* a name, if the store knows it; or "breaker" */
+        s->word = weir_limit_parse(&s->parsed, text, &why) == 0;
+        return true;
+    }
     if (weir_limit_parse(&s->parsed, text, &why) != 0)
         return own_store_wrong(
             s, strstr(text, "store=")
@@ -92,7 +94,7 @@ const char *own_store_guard(const struct weir_limit *limit)
 }
 
 /* The policy of a limit's text, as the daemon opens it. */
-static int own_store_open_text(struct weir *w, const struct own_store *s, struct weir_policy **p,
+static int own_store_open_text(struct weir *w, struct own_store *s, struct weir_policy **p,
                                struct weir_diag *why)
 {
     char canonical[WEIR_LIMIT_TEXT_MAX];
@@ -101,7 +103,7 @@ static int own_store_open_text(struct weir *w, const struct own_store *s, struct
     return weir__anonymous_open(w, &s->parsed, weir__slice_of(canonical), false, p, why);
 }
 
-static int own_store_open_name(struct weir *w, const struct own_store *s, struct weir_policy **p,
+static int own_store_open_name(struct weir *w, struct own_store *s, struct weir_policy **p,
                                struct weir_diag *why)
 {
     char text[WEIR_LIMIT_TEXT_MAX], asked[WEIR_LIMIT_TEXT_MAX];
@@ -110,6 +112,10 @@ static int own_store_open_name(struct weir *w, const struct own_store *s, struct
     *p = weir_policy_find(w, s->limit);
     if (!*p && s->text)
         return weir_policy_set(w, s->limit, s->text, p, why);
+    if (!*p && s->word) {
+        s->literal = true;
+        return own_store_open_text(w, s, p, why);
+    }
     if (!*p) {
         (void)snprintf(
             why->text, sizeof why->text,
@@ -172,17 +178,19 @@ int own_store_open(struct own_store *s, struct weir **w, struct weir_policy **p)
     return EXIT_USAGE;
 }
 
+static volatile sig_atomic_t caught; /* the signal that ended a wait */
+
 int own_store_fail(const struct own_store *s, int error)
 {
     (void)own_store_wrong(s, weir_error_text(error));
-    return error == WEIR_EINTR ? EXIT_INTERRUPTED : EXIT_NO_ANSWER;
+    return error == WEIR_EINTR ? EXIT_SIGNAL + (int)caught : EXIT_NO_ANSWER;
 }
 
 /* ---- Signals --------------------------------------------------------------------------------- */
 
 static void on_signal(int signum)
 {
-    (void)signum;
+    caught = signum;
 }
 
 void own_store_catch_signals(void)

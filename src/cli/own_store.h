@@ -24,6 +24,7 @@ struct own_store {
     bool literal;             /* `limit` is the text of a limit */
     struct weir_limit parsed; /* of that text, or of the definition's */
     bool has_parsed;
+    bool word; /* `limit` is a word that may be both: a name, or a limit such as "breaker" */
 };
 
 /* Chooses between a store and a server: an option wins over the environment, two of a kind are an

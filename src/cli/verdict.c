@@ -21,6 +21,9 @@ void verdict_put_text(struct weir__slice text, FILE *to)
     }
 }
 
+/* A permit without a lease comes back when its owner returns it: nobody knows when. */
+#define VERDICT_KNOWN_NS (INT64_MAX - WEIR__NS_PER_MS)
+
 /* ---- For people ------------------------------------------------------------------------------ */
 
 static void print_time(FILE *to, const char *before, int64_t ns)
@@ -61,8 +64,10 @@ static void print_times(FILE *to, const struct weir_verdict *v)
         (void)fputs(", this cost can never pass", to);
     else if (!v->allowed && v->retry_after_ns > 0) /* 0: not known, as of guards */
         print_time(to, ", retry in ", v->retry_after_ns);
-    if (v->reset_after_ns > 0)
+    if (v->reset_after_ns > 0 && v->reset_after_ns < VERDICT_KNOWN_NS)
         print_time(to, ", all back in ", v->reset_after_ns);
+    else if (!v->allowed && v->reset_after_ns > 0 && v->retry_after_ns == 0)
+        (void)fputs(", retry when a permit is free", to);
 }
 
 static void print_plain(const struct cli_verdict *c, FILE *to)

@@ -198,6 +198,17 @@ def a_store_decides_too():
         row("run --limit jobs --key a -- echo known", OK, r"known\n")
         row("run --limit jobs='concurrency 2 lease=1m' --key a -- echo no", USAGE, "",
             r"weir run: limit 'jobs': the store defines it as .*, and run does not change that\n")
+        row("run --limit lost='concurrency 1' --key a -- echo no", USAGE, "",
+            r"weir run: limit 'lost': concurrency needs a lease in a file, such as lease=1h.*")
+        row("run --limit lost --key a -- echo no", USAGE, "", r".*has no limit with that name.*")
+        row("run --limit 'concurrency 1 lease=1h' --key a -- echo no", USAGE, "",
+            r"weir run: limit .*: guards need a name in a file: expected --limit NAME='LIMIT'\n")
+        limit = "--limit one='aimd min=1 max=1 initial=1' --key a"
+        row(f"run {limit} -- {WEIR} run {limit} -- echo no", DENIED, "",
+            r"weir run: denied \(OVERLOAD\): 0 of 1 left, retry when a permit is free\n")
+        limit = "--store memory: --limit 'concurrency 1' --key a --cost 2"
+        row(f"run {limit} -- echo no", DENIED, "", r"weir run: denied .*can never pass\n")
+        row("run --store memory: --limit breaker --key a -- echo word", OK, r"word\n")
         row("run --limit br='breaker window=4 volume=1 open=1h' --key b -- false", 1)
         row("run --limit br --key b -- echo no", DENIED, "", r"weir run: denied \(OPEN\): .*")
 

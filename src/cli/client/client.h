@@ -24,7 +24,7 @@
 #define CLIENT_WORDS      80 /* of a command */
 
 /* A denial is 1, as in grep and test; no answer at all must differ from it. */
-enum { EXIT_DENIED = 1, EXIT_NO_ANSWER = 3, EXIT_INTERRUPTED = 130 };
+enum { EXIT_DENIED = 1, EXIT_NO_ANSWER = 3, EXIT_SIGNAL = 128 /* and its number */ };
 
 struct client_options {
     const char *server; /* NULL: WEIR_SERVER of the environment, or CLIENT_SERVER */

@@ -14,6 +14,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/own_store.h"
 
 #define PACE_LINE_USUAL (1024 * 1024)
 #define PACE_READ       (64 * 1024)
@@ -211,6 +212,18 @@ static int pace_all(struct pace *p)
     }
 }
 
+/* False, and a message, if the text is a limit with a guard. */
+static bool pace_is_rate(const char *text)
+{
+    struct weir_limit limit;
+    const char *const guard =
+        weir_limit_parse(&limit, text, NULL) == 0 ? own_store_guard(&limit) : NULL;
+
+    if (guard)
+        (void)fprintf(stderr, "weir pace: expected a rate, and %s is a guard\n", guard);
+    return !guard;
+}
+
 static int pace_command(int argc, char **argv)
 {
     struct pace_options o = {.max_line = PACE_LINE_USUAL};
@@ -219,6 +232,8 @@ static int pace_command(int argc, char **argv)
     int status;
 
     if (options_read(&PACE_COMMAND, &o, argc, argv) < 0)
+        return EXIT_USAGE;
+    if (!pace_is_rate(argv[0]))
         return EXIT_USAGE;
     if (weir_limiter_open(&p.limiter, argv[0], &why) != 0) {
         (void)fprintf(stderr, "weir pace: %s\n", why.text);

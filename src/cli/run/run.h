@@ -41,6 +41,9 @@ struct run_turn {
 /* Waits for the turn: 0 and *turn, or the exit status; a message has been printed. */
 int run_server_begin(const struct run_options *o, struct run_turn *turn);
 int run_store_begin(struct run_options *o, struct run_turn *turn);
+/* Whether a limit may be entered on the store: in a file, guards need a name and concurrency a
+ * lease. False: a message has been printed. */
+bool run_store_suits(const struct run_options *o, const struct weir_limit *limit);
 /* Ends a turn that is held. What fails is told, and changes no status: the command has run. */
 void run_server_end(struct run_turn *turn, enum run_outcome how);
 void run_store_end(const struct run_options *o, struct run_turn *turn, enum run_outcome how);

@@ -36,7 +36,7 @@ static const struct option OPTIONS[] = {
      .completes = COMPLETE_LIMIT,
      .help =
          "name of a limit, or its text in quotes; with --store also NAME='LIMIT', which defines "
-         "NAME, as a file needs it for guards; required"},
+         "NAME, as a file needs it for guards, and a lease= for concurrency; required"},
     {"--key", "KEY", OPTION_TEXT, AT(key), .times = 1, .expected = "a key; any text",
      .help = "key to count the command under; required"},
     {"--cost", "N", OPTION_COUNT, AT(cost), .most = INT64_MAX, .times = 1,
@@ -87,8 +87,8 @@ const struct command RUN_COMMAND = {
                       "2 the command line is wrong, or the server replies with an error",
                       "3 no answer from the server or the store (--no-answer-status)",
                       "126 the command cannot be run", "127 there is no such command",
-                      "128 and N more: signal N ended the command; 130: or a signal ended the "
-                      "wait"),
+                      "128 and N more: signal N ended the command, or the wait (130 SIGINT, 143 "
+                      "SIGTERM)"),
     .examples = TEXTS("weir run --limit backups --key db1 --wait 10m -- pg_dump shop",
                       "weir run --store file:/run/jobs --limit jobs='concurrency 2 lease=1h' "
                       "--key x -- make",
@@ -168,7 +168,8 @@ static bool run_options_read(struct run_options *o, int argc, char **argv)
                                                   "--store: weir limit set changes a server's");
     if (o->ttl_ns >= 0)
         return own_store_only_for(&o->own, "--ttl", "--server: say lease= in the limit");
-    return own_store_check(&o->own, &o->client) && own_store_read_limit(&o->own);
+    return own_store_check(&o->own, &o->client) && own_store_read_limit(&o->own) &&
+           (!o->own.has_parsed || run_store_suits(o, &o->own.parsed));
 }
 
 static int run_status(const struct run_options *o, int status)

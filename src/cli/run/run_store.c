@@ -1,8 +1,10 @@
 /* The turn of `weir run` on a store that it opens itself. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "cli/client/connection.h"
+#include "cli/commands.h"
 #include "cli/run/run.h"
 
 static struct weir_request request_of(const struct run_options *o, struct weir_policy *p)
@@ -60,6 +62,22 @@ static int turn_take(struct run_options *o, struct run_turn *t, struct weir_poli
     return 0;
 }
 
+bool run_store_suits(const struct run_options *o, const struct weir_limit *limit)
+{
+    const bool shared = strncmp(o->own.url, "file:", 5) == 0;
+    const char *why = NULL;
+
+    for (int i = 0; shared && i < limit->n; i++)
+        if (limit->term[i].algorithm == WEIR_CONCURRENCY && limit->term[i].lease_ns <= 0)
+            why = "concurrency needs a lease in a file, such as lease=1h: a process that is "
+                  "killed releases no permit";
+    if (shared && !why && o->own.literal && own_store_guard(limit))
+        why = "guards need a name in a file: expected --limit NAME='LIMIT'";
+    if (why)
+        (void)fprintf(stderr, "weir run: limit '%s': %s\n", cli_redacted(o->own.limit), why);
+    return !why;
+}
+
 int run_store_begin(struct run_options *o, struct run_turn *t)
 {
     struct weir_policy *p;
@@ -69,7 +87,8 @@ int run_store_begin(struct run_options *o, struct run_turn *t)
     if (status)
         return status;
     weir_policy_limit(p, &limit);
-    status = turn_take(o, t, p, own_store_guard(&limit) != NULL);
+    status = run_store_suits(o, &limit) ? turn_take(o, t, p, own_store_guard(&limit) != NULL)
+                                        : EXIT_USAGE;
     if (!t->held)
         weir_close(t->engine);
     return status;
