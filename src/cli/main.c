@@ -25,7 +25,7 @@ static const struct command HELP_COMMAND = {
     "print this help, or the help of a command or a topic",
     "[COMMAND...|TOPIC|topics]",
     .about = TEXTS("Prints the help of weir, of the named command, or of a topic: limits, guards, "
-                   "units, stores, server or environment. weir help topics lists them."),
+                   "units, stores and others. weir help topics lists them."),
     .operands =
         (const struct operand[]){
             {"COMMAND",
@@ -87,7 +87,8 @@ static const struct command ROOT = {
     .statuses = TEXTS("0 done; allowed", "1 failed; denied",
                       "2 the command line, the limit or the script is wrong; a server replies with "
                       "an error",
-                      "3 no answer from the server or the store", "130 a signal ended the wait"),
+                      "3 no answer from the server or the store",
+                      "130 SIGINT ended the wait; 143: SIGTERM did"),
     .examples = TEXTS("weir demo", "weir explain 'token-bucket 10/s burst=20'",
                       "weir sim 'token-bucket 10/s burst=20' --traffic 'steady 15/s 10s' --rows",
                       "weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --rows",
@@ -163,18 +164,35 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
-/* A topic, or their list; false: the word is neither. */
-static bool help_topic(const char *word)
+/* Prints a topic, or their list, unless more words follow; false: the word is neither. */
+static bool help_topic(const char *word, bool more)
 {
     const struct topic *const t = topic_find(word);
+    const bool list = strcmp(word, "topics") == 0;
 
+    if (more)
+        return (t || list) && !part_find(&ROOT, word);
     if (t)
         topic_print(t, stdout);
-    else if (strcmp(word, "topics") == 0)
+    else if (list)
         topics_list(stdout);
-    else
-        return false;
-    return true;
+    return t || list;
+}
+
+/* The word is neither a command nor a topic. */
+static int help_unknown(const char *word)
+{
+    const char *near = options_near(word, part_name, ROOT.parts);
+
+    if (!*near)
+        near = options_near(word, topic_name, TOPICS);
+    (void)fprintf(stderr, "weir help: unknown command or topic '%s'%s (", cli_redacted(word), near);
+    part_list(&ROOT, ", ");
+    (void)fputs("; topics: ", stderr);
+    for (size_t i = 0; topic_name(TOPICS, i); i++)
+        (void)fprintf(stderr, "%s%s", i == 0 ? "" : ", ", topic_name(TOPICS, i));
+    (void)fputs(")\n", stderr);
+    return EXIT_USAGE;
 }
 
 /* weir help [COMMAND [PART]], weir help TOPIC; for scripts/cli_docs.py, help --format=table */
@@ -186,13 +204,13 @@ static int help_command(int argc, char **argv)
         describe_print(&ROOT);
         return EXIT_DONE;
     }
-    if (argc == 1 && help_topic(argv[0]))
-        return EXIT_DONE;
+    if (argc > 0 && help_topic(argv[0], argc > 1))
+        return argc == 1 || options_unexpected(&HELP_COMMAND, argv[1]) ? EXIT_DONE : EXIT_USAGE;
     for (int i = 0; i < argc; i++) {
         const struct command *const part = part_find(c, argv[i]);
 
         if (!part && c->parts)
-            return part_unknown(c, argv[i]);
+            return c == &ROOT ? help_unknown(argv[i]) : part_unknown(c, argv[i]);
         if (!part)
             return options_unexpected(&HELP_COMMAND, argv[i]) ? EXIT_DONE : EXIT_USAGE;
         c = part;
@@ -238,7 +256,7 @@ int main(int argc, char **argv)
 
     /* A message is one write, so that those of commands in one pipeline do not mix. */
     (void)setvbuf(stderr, line, _IOLBF, sizeof line);
-    if (argc > 1 && strcmp(argv[1], "--version") == 0)
+    if (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0))
         return main_finish(version_command(argc - 2, argv + 2));
     return main_finish(command_run(argc - 1, argv + 1));
 }

@@ -70,7 +70,7 @@ const struct command TAKE_COMMAND = {
         "Takes from a key under a limit, once, and prints the decision. A server decides (weir "
         "serve, by default the one on this machine); with --store, or WEIR_STORE in the "
         "environment, the command decides itself, on a store that others share. Times are printed "
-        "in milliseconds, rounded up.",
+        "as 1m or 1s50ms, rounded up to a millisecond.",
         "A limit given as text has the same keys as in the daemon: those of its canonical form. A "
         "limit given by name has the keys of that name.",
         "While a Redis that is the store does not answer, the limit's fallback= decides; the "
@@ -82,10 +82,10 @@ const struct command TAKE_COMMAND = {
                                          {"KEY", "key to take from; any text", NULL},
                                          {0}},
     .options = OPTIONS,
-    .statuses = TEXTS("0 allowed", "1 denied",
-                      "2 the command line is wrong, or the server replies with an error",
-                      "3 no answer from the server or the store",
-                      "130 a signal ended the wait, and the reservation was given back"),
+    .statuses = TEXTS(
+        "0 allowed", "1 denied", "2 the command line is wrong, or the server replies with an error",
+        "3 no answer from the server or the store",
+        "130 SIGINT ended the wait, and the reservation was given back; 143: SIGTERM did"),
     .examples =
         TEXTS("weir take api alice", "weir take 'token-bucket 10/s burst=20' alice cost=2",
               "weir take --store redis://10.0.0.5 --limit api='100/s' api alice cost=5",

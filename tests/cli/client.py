@@ -153,7 +153,8 @@ def tickets_and_reservations_are_for_shells():
         row(f"exit {ticket}", USAGE, "", r"weir exit: no such ticket.*")
         short = row("enter tight k ttl=5s cost=1", OK, r"t\w+\n", r".*the ticket lasts 5s\n")
         row(f"exit {short} error took=10ms", OK, r"ended\n")
-        row(f"exit {short} sideways", USAGE, "", r"weir exit: unexpected word 'sideways'.*")
+        row(f"exit {short} sideways", USAGE, "",
+            r"weir exit: 'sideways': expected ok, error, drop or ignore\n")
         row("take tight k", USAGE, "", r"weir take: the limit has a guard.*\(weir enter, or .*")
         first = row("reserve tokens alice 60 ttl=30s", OK, r"r\S+\n",
                     r"reserved: 40 of 100 left, .*")
@@ -186,6 +187,10 @@ def limits_are_administered():
                ["key\talice\ttoken-bucket 10/m", "prefix\tgold:\ttoken-bucket 20/m"])
         row("override get api gold: --prefix", OK, r"token-bucket 20/m\n")
         row("take api gold:1", OK, r"allowed: 19 of 20 left.*")
+        for verb in ("get", "del"):
+            row(f"override {verb} api gold:", DENIED, "",
+                rf"weir override {verb}: there is no override .*\n"
+                rf"weir override {verb}: there is one of the prefix: say --prefix\n")
         row("override del api gold: --prefix", OK, r"deleted\n")
         row("override get api bob", DENIED, "", r"weir override get: there is no override .*")
         row("override set api alice 'pacer 1/s'", USAGE, "", r"weir override set: .*")

@@ -18,8 +18,8 @@ const struct command PING_COMMAND = {
     "ping",
     "ask whether a server answers",
     "[OPTION...]",
-    .about = TEXTS("Asks whether a server answers, and prints how long that took, without "
-                   "connecting."),
+    .about = TEXTS("Asks whether a server answers, and prints how long the answer took; connecting "
+                   "to it is not counted."),
     .options = CLIENT_ONLY,
     .statuses = TEXTS("0 it answers", CLIENT_STATUSES),
     .examples = TEXTS("weir ping", "weir ping --server unix:/run/weir.sock --timeout 1s"),

@@ -126,8 +126,9 @@ const struct command ENTER_COMMAND = {
     .operands = (const struct operand[]){CALL_OPERAND_LIMIT, CALL_OPERAND_KEY, {0}},
     .options = ENTER_OPTIONS,
     .statuses = VERDICT_STATUSES("entered", "denied"),
-    .examples = TEXTS("weir enter db backup wait=30s",
-                      "ticket=$(weir enter db backup wait=30s) && backup; weir exit $ticket"),
+    .examples =
+        TEXTS("weir enter db backup wait=30s",
+              "t=$(weir enter db backup) && { backup && weir exit $t || weir exit $t error; }"),
     OPERANDS(2, 2, EXAMPLE_LIMIT "enter db backup"),
     .dash_words = true,
     .run = enter_command,

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/client/call.h"
 #include "sim/report.h"
@@ -40,7 +41,7 @@ static int override_list_command(int argc, char **argv);
 static const struct command OVERRIDE_SET_COMMAND = {
     "override set",
     "give a key other numbers than its limit's",
-    "[OPTION...] LIMIT KEY NUMBERS",
+    "[OPTION...] LIMIT KEY NUMBERS [--prefix]",
     .about = TEXTS("Gives a key, or with --prefix all keys that begin alike, other numbers than "
                    "the limit's. They must be of the limit's shape: the same algorithms in the "
                    "same order."),
@@ -59,12 +60,12 @@ static const struct command OVERRIDE_SET_COMMAND = {
 static const struct command OVERRIDE_GET_COMMAND = {
     "override get",
     "show the numbers of a key",
-    "[OPTION...] LIMIT KEY",
+    "[OPTION...] LIMIT KEY [--prefix]",
     .about = TEXTS("Prints the override of a key, or with --prefix of keys that begin alike."),
     .operands = (const struct operand[]){LIMIT_NAME, KEY_OR_PREFIX, {0}},
     .options = PREFIX_OPTIONS,
     .statuses = TEXTS("0 done", "1 the key has none", CLIENT_STATUSES),
-    .examples = TEXTS("weir override get api alice"),
+    .examples = TEXTS("weir override get api alice", "weir override get api gold: --prefix"),
     OPERANDS(2, 2, "a limit and a key, as in weir override get api alice"),
     .dash_words = true,
     .run = override_get_command,
@@ -73,13 +74,13 @@ static const struct command OVERRIDE_GET_COMMAND = {
 static const struct command OVERRIDE_DEL_COMMAND = {
     "override del",
     "give a key its limit's numbers again",
-    "[OPTION...] LIMIT KEY",
+    "[OPTION...] LIMIT KEY [--prefix]",
     .about = TEXTS("Removes the override of a key, or with --prefix of keys that begin alike. What "
                    "the keys have used stays used."),
     .operands = (const struct operand[]){LIMIT_NAME, KEY_OR_PREFIX, {0}},
     .options = PREFIX_OPTIONS,
     .statuses = TEXTS("0 removed", "1 the key has none", CLIENT_STATUSES),
-    .examples = TEXTS("weir override del api alice"),
+    .examples = TEXTS("weir override del api alice", "weir override del api gold: --prefix"),
     OPERANDS(2, 2, "a limit and a key, as in weir override del api alice"),
     .dash_words = true,
     .run = override_del_command,
@@ -132,13 +133,31 @@ static int override_set_command(int argc, char **argv)
     return status ? status : call_ok(&OVERRIDE_SET_COMMAND, &o, &w, "set");
 }
 
+/* Tells one whose key has no override if a prefix of that text has one; returns `status`. */
+static int override_hint(const struct command *c, const struct call_options *o, char **argv,
+                         int status)
+{
+    const struct client_command w = CALL_WORDS("WEIR.OVERRIDE", "GET", argv[0], argv[1], "PREFIX");
+    struct client_conn conn;
+
+    if (status != EXIT_FAILED || o->prefix || o->client.json ||
+        client_call(&conn, c->name, &o->client, &w, 0))
+        return status;
+    if (conn.value[0].kind == RESP_IS_TEXT)
+        (void)fprintf(stderr, "weir %s: there is one of the prefix: say --prefix\n", c->name);
+    client_close(&conn);
+    return status;
+}
+
 static int override_get_command(int argc, char **argv)
 {
     struct call_options o;
     struct client_command w = CALL_WORDS("WEIR.OVERRIDE", "GET");
     const int status = override_words(&OVERRIDE_GET_COMMAND, &o, &w, argc, argv);
 
-    return status ? status : call_get(&OVERRIDE_GET_COMMAND, &o, &w, NO_OVERRIDE);
+    return status ? status
+                  : override_hint(&OVERRIDE_GET_COMMAND, &o, argv,
+                                  call_get(&OVERRIDE_GET_COMMAND, &o, &w, NO_OVERRIDE));
 }
 
 static int override_del_command(int argc, char **argv)
@@ -147,7 +166,9 @@ static int override_del_command(int argc, char **argv)
     struct client_command w = CALL_WORDS("WEIR.OVERRIDE", "DEL");
     const int status = override_words(&OVERRIDE_DEL_COMMAND, &o, &w, argc, argv);
 
-    return status ? status : call_delete(&OVERRIDE_DEL_COMMAND, &o, &w, NO_OVERRIDE);
+    return status ? status
+                  : override_hint(&OVERRIDE_DEL_COMMAND, &o, argv,
+                                  call_delete(&OVERRIDE_DEL_COMMAND, &o, &w, NO_OVERRIDE));
 }
 
 static void print_override(struct weir__json *j, bool json, const struct resp_value *v)
@@ -305,6 +326,12 @@ static int list_number(const struct command *c, struct client_command *w, int ar
                        struct call_options *o, int64_t *number)
 {
     const int n = options_read(c, o, argc, argv);
+
+    if (n > 1 && strcasecmp(argv[1], "allow") != 0 && strcasecmp(argv[1], "deny") != 0) {
+        (void)fprintf(stderr, "weir %s: '%s': expected allow or deny\n", c->name,
+                      cli_redacted(argv[1]));
+        return EXIT_USAGE;
+    }
 
     for (int i = 0; i < n; i++)
         words_add(w, argv[i]);

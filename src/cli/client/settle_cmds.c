@@ -1,6 +1,7 @@
 /* `weir commit`, `cancel`, `exit`, `refund` and `reset`: what comes after a decision. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <strings.h>
 
 #include "cli/client/call.h"
 
@@ -102,18 +103,33 @@ const struct command EXIT_COMMAND = {
     "[OPTION...] TICKET [ok|error|drop|ignore] [took=DURATION]",
     .about =
         TEXTS("Ends a ticket of weir enter, and tells the guards how the call went: ok, error, "
-              "drop (refused or timed out further down) or ignore. A ticket that has ended is "
+              "drop (refused or timed out further down) or ignore; ok if nothing is said. A ticket "
+              "that has ended is "
               "an error, and changes nothing."),
-    .operands = (const struct operand[]){{"TICKET", "what weir enter printed", NULL},
-                                         {"OUTCOME", "how the call went: ok, error, drop or ignore",
-                                          "ok error drop ignore"},
-                                         {0}},
+    .operands =
+        (const struct operand[]){{"TICKET", "what weir enter printed", NULL},
+                                 {"OUTCOME",
+                                  "how the call went: ok (the default), error, drop or ignore",
+                                  "ok error drop ignore"},
+                                 {0}},
     .options = EXIT_OPTIONS,
     .statuses = TEXTS("0 ended", CLIENT_STATUSES),
     .examples = TEXTS("weir exit $ticket", "weir exit $ticket error took=120ms"),
     OPERANDS(1, 2, "a ticket and how the call went, as in weir exit $ticket error"),
     .run = exit_command,
 };
+
+static bool exit_outcome(const char *word)
+{
+    static const char *const OUTCOMES[] = {"ok", "error", "drop", "ignore"};
+
+    for (size_t i = 0; i < sizeof OUTCOMES / sizeof OUTCOMES[0]; i++)
+        if (strcasecmp(word, OUTCOMES[i]) == 0)
+            return true;
+    (void)fprintf(stderr, "weir exit: '%s': expected ok, error, drop or ignore\n",
+                  cli_redacted(word));
+    return false;
+}
 
 static int exit_command(int argc, char **argv)
 {
@@ -122,6 +138,8 @@ static int exit_command(int argc, char **argv)
     const int words = options_read(&EXIT_COMMAND, &o, argc, argv);
 
     if (words < 0)
+        return EXIT_USAGE;
+    if (words > 1 && !exit_outcome(argv[1]))
         return EXIT_USAGE;
     for (int i = 0; i < words; i++)
         words_add(&w, argv[i]);

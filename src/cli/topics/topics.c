@@ -44,6 +44,8 @@ const struct topic TOPICS[] = {
          "  vegas                             a limit that follows the queue\n"
          "  gradient                          a limit that follows latency\n"
          "  aimd                              a limit that grows until calls drop\n"
+         "  system load=8                     stops calls while the machine is busy\n"
+         "  adaptive-rate 50/s min=10 max=1k  a rate that backs off when calls drop\n"
          "  concurrency 10 + breaker + 100/s  all must grant",
          "weir enter asks a server to let a call in, and weir exit ends it; weir run does both "
          "around a command. docs/guide/guards.md has more."),
@@ -75,8 +77,10 @@ const struct topic TOPICS[] = {
     {"server", "asking a daemon: by weir, redis-cli, curl, or your language",
      TEXTS(
          "weir serve listens on 127.0.0.1:7311 for Redis clients and HTTP. --server or WEIR_SERVER "
-         "names another one to the commands that ask. The answer to a take is six integers: "
-         "allowed, limit, remaining, retry after, reset after, wait, in milliseconds.",
+         "names another one to the commands that ask. weir take prints a sentence, or with --json "
+         "an "
+         "object; a Redis client gets six integers: allowed, limit, remaining, retry after, reset "
+         "after, wait, in milliseconds.",
          "  weir take api alice\n"
          "  redis-cli -p 7311 WEIR.TAKE api alice\n"
          "  curl -d limit=api -d key=alice http://127.0.0.1:7311/v1/take",
@@ -101,7 +105,7 @@ const struct topic TOPICS[] = {
            "  2     the command line, the limit or the file is wrong; a server replies with an "
            "error\n"
            "  3     no answer from the server or the store\n"
-           "  130   a signal ended the wait",
+           "  130   SIGINT ended the wait; 143: SIGTERM did",
            "A denial is no failure: 1 means that the answer is no, 3 that there is none.",
            "weir run has the status of its command; 128 + N if signal N ended it, 126 if it cannot "
            "be run, 127 if there is none. Where its command has such statuses too, "
@@ -116,8 +120,9 @@ const struct topic TOPICS[] = {
          "  --keep FILE           live changes, which the next start makes again\n"
          "  --tls-cert, --tls-key the certificate of weir serve and its key\n"
          "  --token-file FILE     the token of a command that asks a server: its first line",
-         "weir check says what a configuration means and what is wrong with it. weir serve reads "
-         "it again at SIGHUP, and when weir reload asks for it."),
+         "weir check says what a configuration means and what is wrong with it. weir serve looks "
+         "at its file once a second and reads it again when it has changed: saving it is enough. "
+         "SIGHUP and weir reload have it read at once."),
      TEXTS("weir check /etc/weir/weir.yaml", "weir store info /run/shop/limits")},
     {0},
 };
@@ -130,6 +135,11 @@ const struct topic *topic_find(const char *name)
     return NULL;
 }
 
+const char *topic_name(const void *topics, size_t i)
+{
+    return ((const struct topic *)topics)[i].name;
+}
+
 void topic_print(const struct topic *t, FILE *to)
 {
     (void)fprintf(to, "%s: %s\n", t->name, t->summary);
@@ -139,6 +149,7 @@ void topic_print(const struct topic *t, FILE *to)
 
 void topics_list(FILE *to)
 {
+    (void)fputs("Topics; weir help TOPIC prints one, as in weir help limits:\n\n", to);
     for (const struct topic *t = TOPICS; t->name; t++)
         help_entry(to, t->name, t->summary, TOPIC_NAME_WIDTH, TOPIC_COLUMNS);
 }

@@ -15,6 +15,8 @@ extern const struct topic TOPICS[];
 
 /* The topic of that name, or NULL. */
 const struct topic *topic_find(const char *name);
+/* The name of the i-th topic; NULL: there is none. For options_near(). */
+const char *topic_name(const void *topics, size_t i);
 void topic_print(const struct topic *t, FILE *to);
 /* Prints their names and what they are about. */
 void topics_list(FILE *to);
