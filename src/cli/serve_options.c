@@ -349,7 +349,8 @@ static const struct option OPTIONS[] = {
     {"--no-admin", NULL, OPTION_FLAG, AT(no_admin),
      .help =
          "clients may only take and look: the daemon refuses WEIR.LIMIT SET and DEL, WEIR.RESET, "
-         "WEIR.REFUND and their HTTP routes"},
+         "WEIR.REFUND, WEIR.OVERRIDE, WEIR.LIST, WEIR.CONFIG RELOAD, WEIR.CLOCK ADVANCE and SET, "
+         "CLIENT KILL, and their HTTP routes"},
     {"--host", "NAME", OPTION_OTHER, .set = serve_add_host, .times = SERVE_HOSTS_MAX,
      .expected = "a name without a port, such as weir.internal",
      .help =
