@@ -21,7 +21,7 @@ void verdict_put_text(struct weir__slice text, FILE *to)
     }
 }
 
-/* A permit without a lease comes back when its owner returns it: nobody knows when. */
+/* A permit without a lease comes back when its owner returns it: weir cannot know when. */
 #define VERDICT_KNOWN_NS (INT64_MAX - WEIR__NS_PER_MS)
 
 /* ---- For people ------------------------------------------------------------------------------ */
