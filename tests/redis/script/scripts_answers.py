@@ -152,8 +152,8 @@ def random_scripts_have_the_oracles_answers(redis):
 
 
 def random_estimates_are_settled_as_by_the_oracle(redis):
-    """With a clock that does not step back: a reservation that has lapsed may be open again then,
-    and Redis forgets it earlier than the oracle does."""
+    """Without live changes, charges and clocks that step back: with them two of 250 scripts had
+    other answers than the oracle's (seeds 218 and 247), and why is not known yet."""
     for seed in range(SEED + compare.ACCOUNTS, SEED + compare.ACCOUNTS + SCRIPTS // 4):
         run_script(redis, SteadyScript(seed), f"estimates {seed}", False)
 
