@@ -58,7 +58,9 @@ static void check_print_stores(const struct config *c, const struct serve_option
 {
     char shown[URL_SHOWN];
 
-    (void)printf("keys in %s\n", url_shown(shown, o->store ? o->store : "memory:"));
+    (void)printf("keys in %s\n", o->store && strcmp(o->store, "memory:") != 0
+                                     ? url_shown(shown, o->store)
+                                     : "memory");
     for (const struct config_store *s = c->stores; s; s = s->next)
         (void)printf("store %s: %s\n", s->name.text, url_shown(shown, s->url.text));
 }

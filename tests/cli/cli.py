@@ -65,6 +65,8 @@ ROWS = [
     ("version by a letter", ["-V"], 0, "weir 0.", ""),
     ("pace takes rates", ["pace", "concurrency 5"], 2, "",
      "expected a rate, and concurrency is a guard"),
+    ("a log and a limit, swapped", ["replay", "100/s", "access.log"], 2, "",
+     "'100/s' is a limit: the log comes first"),
     ("help of too much", ["help", "sim", "extra"], 2, "", "unexpected argument 'extra'"),
     ("an unquoted limit in sim", ["sim", "10/s", "burst=3"], 2, "", "quote it"),
     ("a picture of a script", ["sim", "1/s", "--traffic", "steady 1/s 1s", "--script", "--rows"],

@@ -153,9 +153,11 @@ def tickets_and_reservations_are_for_shells():
         row(f"exit {ticket}", USAGE, "", r"weir exit: no such ticket.*")
         short = row("enter tight k ttl=5s cost=1", OK, r"t\w+\n", r".*the ticket lasts 5s\n")
         row(f"exit {short} error took=10ms", OK, r"ended\n")
+        row("cancel none", USAGE, "", r".*expected an id that weir reserve has printed\n")
         row(f"exit {short} sideways", USAGE, "",
             r"weir exit: 'sideways': expected ok, error, drop or ignore\n")
-        row("take tight k", USAGE, "", r"weir take: the limit has a guard.*\(weir enter, or .*")
+        row("take tight k", USAGE, "",
+            r"weir take: the limit has a guard.*: use weir enter, or weir run\n")
         first = row("reserve tokens alice 60 ttl=30s", OK, r"r\S+\n",
                     r"reserved: 40 of 100 left, .*")
         row("reserve tokens alice 41", DENIED, "", r"denied by fixed-window 100/h of tokens: .*")
@@ -202,8 +204,16 @@ def limits_are_administered():
         row("list del api deny mallory", OK, r"1 removed\n")
         row("ping", OK, re.escape(row.server) + r" answers, in \d+\S+\n")
         row("stats", OK, r"weir 0\.\S+ at \S+, up 0s\ndecisions   2 takes, 1 allowed, 1 denied.*"
-            r"tickets .*clients .*store       4 limits, .*memory .*MiB of .*")
+            r"tickets .*clients .*store       4 limits, .*stores      memory:\nmemory .*MiB of .*")
         row("reload", USAGE, "", r"weir reload: there is no configuration file.*")
+
+
+def stats_tell_which_stores_are_down():
+    with Daemon("--limit", "api=5/m", "--store", "redis://127.0.0.1:1") as daemon:
+        row = Rows(address_of(daemon))
+        row("take api k", OK, r"allowed.*")
+        row("stats", OK, r".*decisions   1 take, .*"
+            r"stores      redis://127.0.0.1:1 is down: fallback= decides\n.*")
 
 
 def long_lists_come_in_pages():
@@ -270,7 +280,7 @@ def command_lines_are_checked():
         row(line, USAGE, "", err)
     with Daemon() as daemon:
         row = Rows(address_of(daemon))
-        row("ping --token-file /nonexistent", USAGE, "", r".*the file cannot be read\n")
+        row("ping --token-file /nonexistent", USAGE, "", r".*--token-file /nonexistent: No such .*")
         row("take nope k", USAGE, "", r".*; this server has no named limits\n")
     expect("a store and a server in the environment",
            weir("take 1/s k", "h", WEIR_STORE="memory:")[::2],
@@ -442,7 +452,8 @@ def tokens_are_given():
             "ping", USAGE, "", r"weir ping: WEIR_TOKEN: a token has at most 256 characters\n")
         with open(mine, "w", encoding="ascii") as file:
             file.write("\n")
-        row(f"ping --token-file {mine}", USAGE, "", r"weir ping: --token-file: expected a token.*")
+        row(f"ping --token-file {mine}", USAGE, "",
+            r"weir ping: --token-file .*: expected a token.*")
     with Daemon(*LIMITS) as daemon:
         Rows(address_of(daemon), WEIR_TOKEN=TOKEN)("take api k", OK, r"allowed.*")
 
@@ -456,19 +467,23 @@ def tls_is_spoken():
         row(f"take api k --cacert {ca}", OK, r"allowed: 999999 of .*")
         row(f"ping --tls --cacert {ca}", OK, r".* answers.*")
         row(f"ping --server tls://{row.server} --cacert {ca}", OK, r"tls://.* answers.*")
-        row("ping --tls", NO_ANSWER, "", r"weir ping: no answer from .*: TLS: .*certificate.*")
+        row("ping --tls", NO_ANSWER, "",
+            r"weir ping: no answer from .*: TLS: .*certificate.*\(--cacert FILE names .*\)\n")
         row(f"ping --cacert {Authority(folder).file}", NO_ANSWER, "", r".*: TLS: .*certificate.*")
-        row("ping --cacert /nonexistent", USAGE, "", r"weir ping: TLS cannot be used with .*")
-        row("take api k", USAGE, "", r"weir take: .*TLS.*")
+        row("ping --cacert /nonexistent", USAGE, "", 
+            r"weir ping: TLS cannot be used with --cacert /nonexistent: No such file .*")
+        row("take api k", USAGE, "", r"weir take: .*TLS.*\(say --tls\)\n")
     with Daemon() as daemon:
-        Rows(address_of(daemon))("ping --tls", NO_ANSWER, "", r"weir ping: no answer .*TLS.*")
+        Rows(address_of(daemon))("ping --tls", NO_ANSWER, "",
+                                  r"weir ping: no answer .*: it does not speak TLS.*")
     with Fake(b"", close=False) as fake:
         Rows(fake.address)("ping --tls --timeout 100ms", NO_ANSWER, "",
                            r"weir ping: .*no handshake of TLS within 100ms.*")
 
 
 SCENES = [decisions_are_told, decisions_are_json, tickets_and_reservations_are_for_shells,
-          limits_are_administered, long_lists_come_in_pages, a_configuration_is_read_again,
+          limits_are_administered, stats_tell_which_stores_are_down, long_lists_come_in_pages,
+          a_configuration_is_read_again,
           command_lines_are_checked, an_unknown_limit_says_what_there_is,
           a_server_that_is_not_there, garbage_is_no_answer,
           what_a_terminal_would_obey_is_not_printed, silence_has_an_end,

@@ -151,7 +151,7 @@ ROWS = [  # sentence, arguments, log, status, part of standard output, part of s
     ("a wrong limit", ["-", "token-bukket 5/m"], LOG, 2, "", "token-bukket"),
     ("a guard", ["-", "concurrency 5"], LOG, 2, "", "'concurrency' judges calls by when they end"),
     ("no limit", ["-"], LOG, 2, "", "expected a log and one to 16 limits"),
-    ("an unknown column", ["-", "5/m", "--key", "absent"], LOG, 2, "", "no column 'absent'"),
+    ("an unknown column", ["-", "5/m", "--key", "absent"], LOG, 2, "", "method, uri, path"),
     ("an unknown format", ["-", "5/m", "--format", "apache"], LOG, 2, "", "unknown format"),
     ("a long line", ["-", "5/m"], LOG + "x" * 70000 + "\n" + clf("::1", 99), 0,
      "1 lines could not be read:\n  line 12: longer than 65536 bytes: xxx", ""),

@@ -74,7 +74,7 @@ def check_says_what_it_understood():
     status, out, err = weir("check", example)
     check("the example has no mistakes", status == 0 and err == "" and "no mistakes" in out,
           (status, out, err))
-    for line in ("listens on 127.0.0.1:7311", "keys in memory:", "max-keys: 1M", "4 limits:",
+    for line in ("listens on 127.0.0.1:7311", "keys in memory", "max-keys: 1M", "4 limits:",
                  "  api      token-bucket 100/s burst=20"):
         check(f"it says: {line}", line in out.splitlines(), out)
     status, out, _ = weir("check", "--json", example)

@@ -2,6 +2,7 @@
 #include "cli/client/client.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,9 +43,11 @@ void words_add_time(struct client_command *w, const char *name, int64_t ns)
 
 /* ---- The token ------------------------------------------------------------------------------- */
 
-static int token_wrong(const struct client_conn *c, const char *where, const char *why)
+/* `path` of the file, or NULL: the environment has it. */
+static int token_wrong(const struct client_conn *c, const char *path, const char *why)
 {
-    (void)fprintf(stderr, "weir %s: %s: %s\n", c->command, where, why);
+    (void)fprintf(stderr, "weir %s: %s%s: %s\n", c->command, path ? "--token-file " : "WEIR_TOKEN",
+                  path ? path : "", why);
     return EXIT_USAGE;
 }
 
@@ -53,14 +56,15 @@ static int token_read(const struct client_conn *c, const char *path,
                       char token[CLIENT_TOKEN_MAX + 2])
 {
     FILE *const f = fopen(path, "re");
+    const int error = errno;
     char *const line = f ? fgets(token, CLIENT_TOKEN_MAX + 2, f) : NULL;
 
     if (f)
         (void)fclose(f);
     if (!f)
-        return token_wrong(c, "--token-file", "the file cannot be read");
+        return token_wrong(c, path, strerror(error));
     if (!line || token[strcspn(token, " \t\r\n")] == ' ' || token[0] == '\n')
-        return token_wrong(c, "--token-file",
+        return token_wrong(c, path,
                            "expected a token of 16 to 256 characters on its "
                            "first line, and nothing else");
     token[strcspn(token, " \t\r\n")] = '\0';
@@ -90,8 +94,7 @@ static int token_give(struct client_conn *c, const char *path)
     if (status || !token || !*token)
         return status;
     if (strlen(token) > CLIENT_TOKEN_MAX)
-        return token_wrong(c, path ? "--token-file" : "WEIR_TOKEN",
-                           "a token has at most 256 characters");
+        return token_wrong(c, path, "a token has at most 256 characters");
     words_add(&w, "AUTH");
     words_add(&w, token);
     status = client_exchange(c, &w, 0);
@@ -227,19 +230,45 @@ static void print_limits(struct client_conn *c)
         (void)fputs(" and more (weir limit list)", stderr);
 }
 
+/* Prints an error of the server, with the command's words in place of those of the wire. */
+static void print_in_own_words(struct weir__slice text)
+{
+    static const char *const WORDS[][2] = {
+        {"a name given by AS on this connection, or an id that WEIR.RESERVE has returned",
+         "an id that weir reserve has printed"},
+        {"one that WEIR.RESERVE has returned", "one that weir reserve has printed"},
+        {"use WEIR.ENTER", "use weir enter, or weir run"},
+        {"use LIMIT without WAIT and AS", "say numbers= without wait="},
+        {"(redis-cli --tls)", "(say --tls)"},
+        {"invalid TTL '", "invalid ttl= '"},
+        {"expected milliseconds, or a duration", "expected a duration"},
+    };
+    size_t i = 0;
+
+    while (text.len > 0) {
+        size_t used = 1;
+
+        for (i = 0; i < sizeof WORDS / sizeof WORDS[0] && !text_begins(text, WORDS[i][0]); i++)
+            continue;
+        if (i < sizeof WORDS / sizeof WORDS[0]) {
+            (void)fputs(WORDS[i][1], stderr);
+            used = strlen(WORDS[i][0]);
+        } else
+            verdict_put_text((struct weir__slice){text.at, 1}, stderr);
+        text = (struct weir__slice){text.at + used, text.len - used};
+    }
+}
+
 int client_fail(struct client_conn *c)
 {
     struct weir__slice text = c->value[0].text;
     const bool unknown = text_begins(text, "ERR no such limit"),
-               guarded = text_begins(text, "ERR the limit has a guard, which"),
                nameless = text_begins(text, "NOAUTH");
 
     if (text_begins(text, "ERR "))
         text = (struct weir__slice){text.at + 4, text.len - 4};
     (void)fprintf(stderr, "weir %s: ", c->command);
-    verdict_put_text(text, stderr);
-    if (guarded)
-        (void)fputs(" (weir enter, or weir run)", stderr);
+    print_in_own_words(text);
     if (unknown)
         print_limits(c);
     (void)fputs(nameless ? " Set WEIR_TOKEN, or say --token-file FILE.\n" : "\n", stderr);

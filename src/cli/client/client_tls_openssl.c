@@ -1,10 +1,13 @@
 /* TLS on a client's socket, by OpenSSL. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -49,12 +52,16 @@ struct client_tls *tls_client_open(int fd, const char *host, const char *cacert,
                                    size_t room)
 {
     struct client_tls *const t = calloc(1, sizeof *t);
+    const int absent = cacert && access(cacert, R_OK) != 0 ? errno : 0;
 
-    if (t && tls_prepare(t, fd, host, cacert))
+    if (t && !absent && tls_prepare(t, fd, host, cacert))
         return t;
     (void)snprintf(why, room, "TLS cannot be used%s%s: %s", cacert ? " with --cacert " : "",
                    cacert ? cacert : "",
-                   t ? ERR_reason_error_string(ERR_peek_last_error()) : "out of memory");
+                   !t       ? "out of memory"
+                   : absent ? strerror(absent)
+                   : cacert ? "expected certificates in PEM"
+                            : ERR_reason_error_string(ERR_peek_last_error()));
     tls_client_close(t);
     return NULL;
 }
@@ -75,19 +82,42 @@ static void (*pipe_ignore(void))(int)
     return signal(SIGPIPE, SIG_IGN);
 }
 
+/* Whether what the server sent is no record of TLS, or the alert that a weir serve sends where TLS
+ * is not spoken. */
+static bool tls_is_none_of_it(unsigned long error)
+{
+    const int reason = ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0;
+
+    return reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG ||
+           reason == SSL_R_HTTP_REQUEST || reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION;
+}
+
+/* Whether nobody whom we know has signed the certificate. */
+static bool tls_is_unsigned(long verified)
+{
+    return verified == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT ||
+           verified == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN ||
+           verified == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY ||
+           verified == X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE;
+}
+
 long tls_client_handshake(struct client_tls *t, short *events, char *why, size_t room)
 {
     void (*const before)(int) = pipe_ignore();
     const long done = tls_result(t, SSL_connect(t->ssl), events);
     const long verified = SSL_get_verify_result(t->ssl);
-    const char *const reason = ERR_reason_error_string(ERR_peek_last_error());
+    const unsigned long error = ERR_peek_last_error();
+    const char *const reason = ERR_reason_error_string(error);
 
     (void)signal(SIGPIPE, before);
     if (done < 0 && *events == 0)
-        (void)snprintf(why, room, "TLS: %s",
-                       verified != X509_V_OK ? X509_verify_cert_error_string(verified)
-                       : reason              ? reason
-                                             : "the server closed the connection");
+        (void)snprintf(why, room, "TLS: %s%s",
+                       verified != X509_V_OK      ? X509_verify_cert_error_string(verified)
+                       : tls_is_none_of_it(error) ? "it does not speak TLS, at least not 1.2"
+                       : reason                   ? reason
+                                                  : "the server closed the connection",
+                       tls_is_unsigned(verified) ? " (--cacert FILE names who may have signed it)"
+                                                 : "");
     return done;
 }
 

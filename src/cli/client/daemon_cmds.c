@@ -147,13 +147,44 @@ static const char *size_text(int64_t bytes, char text[32])
     return text;
 }
 
+/* "2 live keys", and "1 live key": a name that ends with 's' is one of many. */
+static void print_number(int64_t n, const char *before, const char *name)
+{
+    const size_t len = strlen(name);
+    const bool one = n == 1 && name[len - 1] == 's';
+
+    (void)printf("%s%" PRId64 " %.*s", before, n, (int)(len - one), name);
+}
+
 static void print_numbers(struct weir__slice info, const char *row, const char *const (*fields)[2])
 {
     (void)printf("%-12s", row);
     for (size_t i = 0; fields[i][0]; i++)
-        (void)printf("%s%" PRId64 " %s", i > 0 ? ", " : "", info_int(info, fields[i][0]),
-                     fields[i][1]);
+        print_number(info_int(info, fields[i][0]), i > 0 ? ", " : "", fields[i][1]);
     (void)putchar('\n');
+}
+
+/* The lines "storeN:url=U,down=D,..." of INFO. A store that is not remote has no down=. */
+static void print_stores(struct weir__slice info)
+{
+    struct weir__slice line;
+    char name[32];
+
+    for (int k = 0; k < 1000; k++) {
+        struct weir__slice url;
+
+        (void)snprintf(name, sizeof name, "store%d", k);
+        line = info_text(info, name);
+        if (line.len < 4)
+            return;
+        line = (struct weir__slice){line.at + 4, line.len - 4}; /* url= */
+        url = weir__slice_cut(&line, ',');
+        (void)printf("%-12s", k == 0 ? "stores" : "");
+        verdict_put_text(url, stdout);
+        (void)puts(line.len < 7                         ? ""
+                   : memcmp(line.at, ",down=0", 7) == 0 ? " is up"
+                                                        : " is down: fallback= decides");
+    }
 }
 
 static void print_stats(const struct client_conn *c, struct weir__slice info)
@@ -186,9 +217,10 @@ static void print_stats(const struct client_conn *c, struct weir__slice info)
     print_numbers(info, "store",
                   (const char *const[][2]){{"limits", "limits"},
                                            {"live_keys", "live keys"},
-                                           {"max_keys", "at most"},
+                                           {"max_keys", "at most in all stores"},
                                            {"evicted_keys", "evicted"},
                                            {NULL, NULL}});
+    print_stores(info);
     (void)printf("memory      %s of %s\n", size_text(info_int(info, "used_memory"), used),
                  size_text(info_int(info, "maxmemory"), most));
 }

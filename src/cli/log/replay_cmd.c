@@ -1,5 +1,7 @@
 /* `weir replay`: what limits would have done to a log. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/log/log_options.h"
@@ -87,11 +89,16 @@ int replay_command(int argc, char **argv)
     struct replay_options what = {.limits = words - 1, .compare = o.compare, .top = o.top};
     struct cli_progress progress = {0};
     struct sim_error error = {""};
+    struct weir_limit limit;
     struct replay *r;
     int status;
 
     if (words < 0 || !draw_goes_with_json(&o.draw, o.json, "replay"))
         return EXIT_USAGE;
+    if (access(argv[0], F_OK) != 0 && weir_limit_parse(&limit, argv[0], NULL) == 0) {
+        (void)fprintf(stderr, "weir replay: '%s' is a limit: the log comes first\n", argv[0]);
+        return EXIT_USAGE;
+    }
     what.intake = log_intake_options(&o.log, argv[0], &progress);
     for (int i = 0; i < what.limits; i++)
         what.limit[i] = argv[1 + i];

@@ -425,10 +425,14 @@ static void name_listed(void *to, struct weir__slice name, struct weir__slice va
 void log_format_columns(const struct log_format *f, const struct log_sample *sample,
                         struct weir__out *o)
 {
+    static const char *const PARTS[] = {"method", "uri", "path"}; /* of a request line */
     struct name_list list = {o, 0};
 
     for (int i = 0; i < f->columns; i++)
         name_listed(&list, f->column[i].name, f->column[i].name);
+    for (size_t i = 0; i < 3 && column_find(f, weir__slice_of("request")) >= 0; i++)
+        if (column_find(f, weir__slice_of(PARTS[i])) < 0)
+            name_listed(&list, weir__slice_of(PARTS[i]), weir__slice_of(PARTS[i]));
     for (int i = 0; i < sample->n && free_named(f) && list.n == 0; i++)
         (void)(f->kind == LOG_JSON ? log_walk_json : log_walk_logfmt)(sample->line[i], name_listed,
                                                                       &list);
