@@ -90,6 +90,41 @@ static bool ip_read_six(const char *at, const char *end, unsigned char out[16])
     return ip_expand(out, filled, gap);
 }
 
+/* Digits with dots between them, or hexadecimal digits with two colons or more. */
+static bool ip_is_meant(const char *at, size_t len)
+{
+    size_t dots = 0, colons = 0, letters = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        dots += at[i] == '.';
+        colons += at[i] == ':';
+        letters += hex_digit(at[i]) > 9;
+        if (at[i] != '.' && at[i] != ':' && hex_digit(at[i]) < 0)
+            return false;
+    }
+    return colons > 1 || (colons == 0 && dots > 0 && letters == 0);
+}
+
+static bool are_digits(const char *at, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (at[i] < '0' || at[i] > '9')
+            return false;
+    return len > 0;
+}
+
+bool weir__ip_is_no_network(const char *text, size_t len)
+{
+    const char *slash = len > 0 ? memchr(text, '/', len) : NULL;
+    const size_t before = slash ? (size_t)(slash - text) : 0;
+    struct weir__ip ip;
+
+    if (!slash || weir__ip_read(text, len, &ip))
+        return false;
+    return weir__ip_read(text, before, &ip) ||
+           (ip_is_meant(text, before) && are_digits(slash + 1, len - before - 1));
+}
+
 bool weir__ip_cut(struct weir__ip *ip, int bits)
 {
     bool clear = true;

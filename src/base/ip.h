@@ -16,6 +16,10 @@ struct weir__ip {
 
 /* Reads ADDRESS or ADDRESS/BITS. False: it is neither. */
 bool weir__ip_read(const char *text, size_t len, struct weir__ip *ip);
+/* True if people would take the text for a network and it is none (10.0.0.0/40, 300.1.1.1/24):
+ * before a slash is an address; or what has the signs of one, and digits behind it. */
+#define WEIR__NETWORK_EXPECTED "is no network: expected one such as 10.0.0.0/8 or 2001:db8::/32"
+bool weir__ip_is_no_network(const char *text, size_t len);
 /* Clears the bits behind the first `bits`, and makes it a network of so many. False: some were
  * set. */
 bool weir__ip_cut(struct weir__ip *ip, int bits);

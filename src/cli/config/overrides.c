@@ -180,16 +180,12 @@ static void overrides_add(struct reading *g, const struct config_override *o)
 /* 10.0.0.0/40 is no network; without this it would be taken for a key. */
 static bool entry_is_good(struct reading *g, const struct config_text *entry)
 {
-    const char *slash = strchr(entry->text, '/');
-    struct weir__ip ip;
     char word[64];
 
-    if (!slash || !weir__ip_read(entry->text, (size_t)(slash - entry->text), &ip) ||
-        weir__ip_read(entry->text, strlen(entry->text), &ip))
+    if (!weir__ip_is_no_network(entry->text, strlen(entry->text)))
         return true;
-    config_blame(g->r->config, entry->at, (int)(slash - entry->text) + 2,
-                 "%s is no network: expected one such as 10.0.0.0/8 or 2001:db8::/32",
-                 serve_quoted(word, entry->text));
+    config_blame(g->r->config, entry->at, (int)strcspn(entry->text, "/") + 2,
+                 "%s " WEIR__NETWORK_EXPECTED, serve_quoted(word, entry->text));
     return false;
 }
 

@@ -165,6 +165,22 @@ int live_overrides_stats(struct conn *c, struct weir__slice limit,
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
+/* False and *why: an entry is meant as a network and would match nothing, as in a file. */
+static bool entries_are_good(const struct weir_bytes *entry, size_t n, struct weir_diag *why)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct weir__out o = {why->text, sizeof why->text, 0};
+
+        if (!weir__ip_is_no_network(entry[i].at, entry[i].len))
+            continue;
+        weir__out_quoted(&o, (struct weir__slice){entry[i].at, entry[i].len});
+        weir__out_text(&o, " " WEIR__NETWORK_EXPECTED);
+        (void)weir__out_end(&o);
+        return false;
+    }
+    return true;
+}
+
 int live_list_edit(struct conn *c, struct weir__slice limit, enum weir_list which,
                    const struct weir_bytes *entry, size_t n, bool add, struct weir_diag *why)
 {
@@ -175,6 +191,8 @@ int live_list_edit(struct conn *c, struct weir__slice limit, enum weir_list whic
 
     if (!h)
         return WEIR_EGONE;
+    if (add && !entries_are_good(entry, n, why))
+        return WEIR_EINVAL;
     keep_begin(s);
     for (size_t i = 0; i < n; i++)
         keep_put(s, which == WEIR_LIST_ALLOW ? KEEP_ALLOW : KEEP_DENY, limit,

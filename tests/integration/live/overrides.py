@@ -206,9 +206,21 @@ def lists_by_resp():
         for words, part in ((("ADD", "api", "GREY", "a"), "unknown list 'GREY'"),
                             (("ADD", "api", "DENY"), "expected ADD limit"),
                             (("ADD", "no", "DENY", "a"), "no such limit"),
+                            (("ADD", "api", "DENY", "ok", "10.0.0.0/40"),
+                             "'10.0.0.0/40' is no network: expected one such as 10.0.0.0/8"),
+                            (("ADD", "api", "DENY", "300.1.1.1/24"), "is no network"),
+                            (("ADD", "api", "ALLOW", "10.0.0/8"), "is no network"),
+                            (("ADD", "api", "ALLOW", "2001:db8::/129"), "is no network"),
+                            (("ADD", "api", "ALLOW", "2001:db8:::/32"), "is no network"),
                             (("ADD", "api", "DENY", *map(str, range(1001))), "at most 1000")):
             told = refused(c, "WEIR.LIST", *words)
             check(f"refused: {part}", part in told, told)
+        keys = ("300.1.1.1", "v1.2/3", "7/8", "a:b/c", "dead:beef/1", "/10.0.0.0", "10.0.0/x")
+        expect("keys are keys", c.ask("WEIR.LIST", "ADD", "api", "ALLOW", *keys), len(keys))
+        expect("none of a refused command is there",
+               c.ask("WEIR.LIST", "HAS", "api", "DENY", "ok"), 0)
+        expect("what is not there can be removed",
+               c.ask("WEIR.LIST", "DEL", "api", "DENY", "10.0.0.0/40"), 0)
 
 
 def live_by_http():
@@ -218,6 +230,8 @@ def live_by_http():
             return answer.status, json.loads(answer.body) if answer.body else None
         one = {"key": "a b", "limit": "token-bucket 1/h burst=9"}
         expect("new", ask("PUT", "/v1/overrides/api?key=a%20b", "1/h burst=9"), (201, one))
+        status, told = ask("PUT", "/v1/lists/api?deny=10.0.0.0/40")
+        check("no network", status == 400 and "'10.0.0.0/40' is no network" in told["error"], told)
         expect("again", ask("PUT", "/v1/overrides/api?key=a+b", '{"limit":"1/h burst=9"}'),
                (200, one))
         expect("a prefix", ask("PUT", "/v1/overrides/api?prefix=g:", "1/h burst=7")[0], 201)
