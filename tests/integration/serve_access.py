@@ -66,6 +66,7 @@ def nothing_without_a_token():
             expect("PING does not", c.ask("PING"), "PONG")
             expect("a wrong one changes nothing", first_word(c.ask("AUTH", TAKE + "x")),
                    "WRONGPASS")
+            check("in words", "wrong token" in str(c.ask("AUTH", TAKE + "x")))
             expect("nor does one under another's name", first_word(c.ask("AUTH", "ops", TAKE)),
                    "WRONGPASS")
             expect("still nothing", first_word(c.ask("INFO")), "NOAUTH")
@@ -390,6 +391,15 @@ def listeners_have_roles():
                 got = h.ask("PUT", "/v1/limits/x", "1/s")
                 expect(f"listener {which} over HTTP", got.status != 403, may[1] == "y")
                 check("no token would help", "www-authenticate" not in got.headers)
+    with tokens(FILE, "--metrics-listen", "127.0.0.1:0") as daemon, daemon.resp() as c:
+        c.ask("AUTH", WATCH)
+        expect("a token that would do elsewhere", str(c.ask("INFO")),
+               "NOPERM 'INFO' is not allowed: the listener of this address (no role) is for "
+               "take,admin, and the token has the scopes metrics")
+    with tokens(FILE, "--metrics-listen", "127.0.0.1:0", "--admin-listen", "unix:DIR/a") as daemon:
+        with daemon.resp() as c:
+            c.ask("AUTH", WATCH)
+            check("the role is named", "(role clients) is for take, and" in str(c.ask("INFO")))
     with tempfile.TemporaryDirectory(prefix="weir-") as folder:
         config = os.path.join(folder, "weir.yaml")
         write(config, "listen:\n  - 127.0.0.1:0\n  - {address: '127.0.0.1:0', role: admin}\n")

@@ -92,6 +92,19 @@ def by_resp():
         expect("in a transaction", c.ask("EXEC")[0][0:3], [1, 5, 4])
 
 
+def keys_of_others():
+    rule = "{name: r, apply: {limit: login, key: '{attr.tenant}'}}"
+    with Folder(LIMITS + f"rules: [{rule}]\n") as f:
+        f.write("app 2f9a6d0c3b7e4f18a5d1 take t1:\n", "tokens")
+        os.chmod(os.path.join(f.folder, "tokens"), 0o600)
+        with serve(f, "--tokens", os.path.join(f.folder, "tokens")) as daemon, daemon.resp() as c:
+            c.ask("AUTH", "2f9a6d0c3b7e4f18a5d1")
+            expect("its own", c.ask("WEIR.CHECK", "path", "/", "tenant", "t1:a")[0], 1)
+            expect("another's, as of every command", str(c.ask("WEIR.CHECK", "path", "/", "tenant",
+                                                               "t2:a")),
+                   "NOPERM the key does not begin with the token's key prefix")
+
+
 def without_rules():
     with Folder(LIMITS) as folder, serve(folder) as daemon, daemon.resp() as c, daemon.http() as h:
         for got in (c.ask("WEIR.CHECK", "path", "/"), h.ask("POST", "/v1/check", "{}").body,
@@ -378,8 +391,8 @@ def on_a_redis():
 
 
 if __name__ == "__main__":
-    scenes = [by_resp, without_rules, by_http, for_proxies, offline, mistakes, over_reloads,
-              reloads_under_load, a_hundred_thousand]
+    scenes = [by_resp, keys_of_others, without_rules, by_http, for_proxies, offline, mistakes,
+              over_reloads, reloads_under_load, a_hundred_thousand]
     if "--redis" in sys.argv:
         scenes.append(on_a_redis)
     with contextlib.suppress(KeyboardInterrupt):

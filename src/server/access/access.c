@@ -196,10 +196,11 @@ enum access_outcome access_try(struct conn *c, struct weir__slice name, struct w
 
 const char *access_why(struct conn *c, unsigned scopes, char text[ACCESS_WHY])
 {
-    const struct token *t = c->access.token;
+    const unsigned of_token = c->access.token ? c->access.token->scopes : 0;
     char has[ACCESS_SCOPES_TEXT], needs[ACCESS_SCOPES_TEXT];
 
-    if (scopes == ACCESS_ADMIN && c->worker->server->options.no_admin)
+    if (c->worker->server->options.no_admin &&
+        (scopes == ACCESS_ADMIN || (c->role & of_token & scopes)))
         (void)snprintf(text, ACCESS_WHY, "%s", NO_ADMIN);
     else if (!(c->role & scopes))
         (void)snprintf(
@@ -207,10 +208,17 @@ const char *access_why(struct conn *c, unsigned scopes, char text[ACCESS_WHY])
             "this address is not for it: another listener has the "
             "role %s",
             access_scopes_text(scopes & ~(unsigned)ACCESS_TAKE ? scopes : ACCESS_TAKE, needs));
+    else if (of_token & scopes) /* the token would do elsewhere */
+        (void)snprintf(text, ACCESS_WHY,
+                       "the listener of this address (%s) is for %s, and the token has the scopes "
+                       "%s",
+                       c->role & ACCESS_ADMIN  ? "no role"
+                       : c->role & ACCESS_TAKE ? "role clients"
+                                               : "role metrics",
+                       access_scopes_text(c->role, needs), access_scopes_text(of_token, has));
     else
         (void)snprintf(text, ACCESS_WHY, "the token has the scopes %s, and this needs %s",
-                       access_scopes_text(t ? t->scopes : 0, has),
-                       access_scopes_text(scopes, needs));
+                       access_scopes_text(of_token, has), access_scopes_text(scopes, needs));
     return text;
 }
 

@@ -90,6 +90,10 @@ void resp_run_check(struct conn *c, struct resp_words w)
     }
     k.reply = resp_reply_check;
     k.shape = verbose ? RESP_VERBOSE : 0;
-    if (resp_check_read(c, w, &k) && !check_run(&k, &why))
+    if (!resp_check_read(c, w, &k) || check_run(&k, &why))
+        return;
+    if (why.status == 403)
+        resp_reply_code(c, "NOPERM " ACCESS_OTHER_KEY);
+    else
         resp_reply_error(c, "%s", why.text);
 }

@@ -46,7 +46,8 @@ static bool auth_is_accepted(struct conn *c, struct weir__slice user, struct wei
     switch (access_try(c, user, token, NONE, &retry_ns)) {
     case ACCESS_GRANTED: return true;
     case ACCESS_WRONG:
-        resp_reply_code(c, "WRONGPASS invalid username-password pair or user is disabled.");
+        resp_reply_code(c, "WRONGPASS wrong token: invalid username-password pair or user is "
+                           "disabled.");
         return false;
     case ACCESS_LIMITED:
         (void)snprintf(text, sizeof text,
