@@ -21,6 +21,8 @@ struct options_reading {
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
+#define OPTION_EXPECTED 256
+
 /* "weir serve: --threads '0': " */
 static void options_blame(const struct command *c, const struct option *o, const char *value)
 {
@@ -32,10 +34,21 @@ static void options_blame(const struct command *c, const struct option *o, const
     (void)fputc(' ', stderr);
 }
 
+/* What was expected, with the units that people get wrong: 1GB is not one. */
+static const char *option_expected(const struct option *o, char text[OPTION_EXPECTED])
+{
+    (void)snprintf(text, OPTION_EXPECTED, "expected %s%s",
+                   o->kind == OPTION_FLAG ? "no value" : o->expected,
+                   o->kind == OPTION_BYTES ? ", in bytes, KiB, MiB or GiB" : "");
+    return text;
+}
+
 static bool options_wrong(const struct command *c, const struct option *o, const char *value)
 {
+    char text[OPTION_EXPECTED];
+
     options_blame(c, o, value);
-    (void)fprintf(stderr, "expected %s\n", o->kind == OPTION_FLAG ? "no value" : o->expected);
+    (void)fprintf(stderr, "%s\n", option_expected(o, text));
     return false;
 }
 
@@ -174,8 +187,9 @@ static void option_store(const struct option *o, void *to, int64_t n)
 
 static bool option_expects(const struct option *o, struct weir_diag *why)
 {
-    (void)snprintf(why->text, sizeof why->text, "expected %s",
-                   o->kind == OPTION_FLAG ? "no value" : o->expected);
+    char text[OPTION_EXPECTED];
+
+    (void)snprintf(why->text, sizeof why->text, "%s", option_expected(o, text));
     return false;
 }
 

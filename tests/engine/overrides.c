@@ -285,6 +285,8 @@ static void another_shape_is_refused(void **state)
         {"smooth-bursty 5/s", "smooth-bursty 5/s max-burst=2s", WEIR_EINVAL, "another max-burst"},
         {"smooth-warmup 2/s warmup=4s", "smooth-warmup 2/s warmup=5s", WEIR_EINVAL,
          "another warmup"},
+        {"sliding-log 3/1m", "sliding-log 9/1m", WEIR_EINVAL,
+         "must have the same layout: the count of a sliding-log must stay"},
         {"concurrency 3 lease=1s", "concurrency 9 lease=1s", WEIR_EINVAL,
          "must have the same layout"},
         {"system rate=1/h + 10/s", "system rate=9/h + 10/s", WEIR_EINVAL,

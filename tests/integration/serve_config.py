@@ -91,7 +91,8 @@ def check_tells_every_mistake():
     text = ("listen: nonsense\nthreds: 2\nthreads: 0\nno-admin: maybe\nstores:\n"
             "  shared: redis://u:secret@h?tmeout=1\nlimits:\n  api: \"10/s  brust=20\"\n"
             "  b c: 10/s\n  g: concurrency 1M\n  h: 10/s store=shard\n"
-            "  i: {limit: 10/s store=shared, store: shared}\nhost: [a, b c]\nlog: {to: tape}\n")
+            "  i: {limit: 10/s store=shared, store: shared}\nhost: [a, b c]\nlog: {to: tape}\n"
+            "max-memory: 1GB\n")
     wanted = ["1:9: listen 'nonsense': expected HOST:PORT",
               "2:1: unknown key 'threds'; did you mean 'threads'?",
               "3:10: threads '0': expected 1 to 256 threads",
@@ -103,7 +104,8 @@ def check_tells_every_mistake():
               "11:17: no such store: 'shard' is not in stores, and no URL; did you mean 'shared'?",
               "12:40: 'store' is here twice",
               "13:11: host 'b c': expected a name without a port",
-              "14:11: log.to 'tape': expected stderr or syslog"]
+              "14:11: log.to 'tape': expected stderr or syslog",
+              "15:13: max-memory '1GB': expected 24MiB or more, in bytes, KiB, MiB or GiB"]
     with Folder(text) as folder:
         status, out, err = weir("check", folder.path)
         lines = err.replace(folder.path + ":", "").splitlines()

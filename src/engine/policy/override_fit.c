@@ -23,11 +23,13 @@ static int term_fits(const struct weir_term *of, const char *name, const struct 
                           number, weir_algorithm_name(own->algorithm), name,
                           weir_algorithm_name(of->algorithm));
     if (differs && differs[0] == '\0')
-        return weir__diag(why, WEIR_EINVAL,
-                          "term %d: the state of a key takes %zu bytes under its own %s and %zu "
-                          "under that of the policy '%s'; both must have the same layout",
-                          number, weir__meter_state_size(&m), weir_algorithm_name(own->algorithm),
-                          weir__meter_state_size(&base), name);
+        return weir__diag(
+            why, WEIR_EINVAL,
+            "term %d: the state of a key takes %zu bytes under its own %s and %zu "
+            "under that of the policy '%s'; both must have the same layout%s",
+            number, weir__meter_state_size(&m), weir_algorithm_name(own->algorithm),
+            weir__meter_state_size(&base), name,
+            own->algorithm == WEIR_SLIDING_LOG ? ": the count of a sliding-log must stay" : "");
     if (differs)
         return weir__diag(why, WEIR_EINVAL,
                           "term %d of the key's own limit has another %s than that of the policy "
