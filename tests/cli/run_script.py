@@ -85,6 +85,7 @@ def works(what, process, limit, token=None):
     expect(f"{what}: three things to try", [word for c in commands for word in c.split()
                                             if word.endswith(("/weir", "redis-cli", "curl"))],
            ["build/release/weir", "redis-cli", "curl"])
+    check(f"{what}: the URL is one word", "'/v1" not in commands[2], commands[2])
     for command in commands:
         check(f"{what}: {limit} is asked", f" {limit} " in command.replace("=", " "), command)
     if token:
@@ -103,13 +104,13 @@ def it_says_at_once_that_it_builds():
         check("before anything is built", "building weir" in said, said)
         check("with the log's name", "build/run.log" in said, said)
         write(folder, "build/release/go", "")
-        works("built", process, "api")
+        works("built", process, "login")
         with open(os.path.join(folder, "packages"), encoding="utf-8") as file:
             packages = file.read().split()
         check("what it says to try is installed", {"redis-tools", "curl"} <= set(packages),
               packages)
     with clone() as folder, run(folder, "--listen", "127.0.0.1:0") as process:
-        works("built before", process, "api")
+        works("built before", process, "login")
         with run(folder, "--listen", "127.0.0.1:0") as again:
             said = again.stderr.readline()
             check("what is built is not announced", "building" not in said, said)
@@ -121,16 +122,16 @@ def what_to_try_follows_the_options():
         config = write(folder, "weir.yaml", "listen: 127.0.0.1:0\nlimits:\n  api: 1000/s\n")
         tokens = write(folder, "tokens", f"me {TOKEN} all\n", 0o600)
         for what, options, limit in (
-                ("a port of the system's choice", ("--listen=127.0.0.1:0",), "api"),
-                ("IPv6", ("--listen", "[::1]:0"), "api"),
-                ("every address", ("--listen", ":0", "--insecure"), "api"),
-                ("a socket", ("--listen", socket), "api"),
+                ("a port of the system's choice", ("--listen=127.0.0.1:0",), "login"),
+                ("IPv6", ("--listen", "[::1]:0"), "login"),
+                ("every address", ("--listen", ":0", "--insecure"), "login"),
+                ("a socket", ("--listen", socket), "login"),
                 ("a limit", ("--limit", "own=9/s", "--listen", "127.0.0.1:0"), "own"),
                 ("a file with an address", ("--config", config), "10/s")):
             with run(folder, *options) as process:
                 works(what, process, limit)
         with run(folder, "--listen", "127.0.0.1:0", "--tokens", tokens) as process:
-            works("tokens", process, "api", TOKEN)
+            works("tokens", process, "login", TOKEN)
         with run(folder, "--config", config) as process:
             port = process.stdout.readline().rpartition(":")[2].strip()
             expect("a file's limit is not replaced",
