@@ -43,8 +43,10 @@ static void tally_totals(struct worker *w, const struct limit *l, int error,
     struct counters *n = &w->counters;
 
     counter_add(&n->takes, 1);
-    counter_add(error ? &n->errors : v->allowed ? &n->allowed : &n->denied, 1);
-    if (!error && v->shadow > 0)
+    if (error) /* its reply is counted among the errors */
+        return;
+    counter_add(v->allowed ? &n->allowed : &n->denied, 1);
+    if (v->shadow > 0)
         tally_shadow(w, l);
 }
 

@@ -282,6 +282,21 @@ def what_never_fits_is_told_apart():
                (429, "60"))
 
 
+def an_error_is_counted_once():
+    with Daemon("--limit", "g=concurrency 5", "--limit", "a=9/s") as daemon, daemon.resp() as r, \
+            daemon.http() as h:
+        def counted():
+            info = r.info()
+            return [int(info[name]) for name in ("takes", "allowed", "denied",
+                                                 "total_error_replies")]
+        check("a guard is not taken from", "use WEIR.ENTER" in str(r.ask("WEIR.TAKE", "g", "k")))
+        expect("over RESP", counted(), [1, 0, 0, 1])
+        expect("nor over HTTP", h.ask("POST", "/v1/take?limit=g&key=k").status, 400)
+        expect("over HTTP", counted(), [2, 0, 0, 2])
+        h.ask("POST", "/v1/take", json.dumps([{"limit": name, "key": "k"} for name in "gag"]))
+        expect("in an array", counted(), [5, 1, 0, 4])
+
+
 def guards_are_in_no_field():
     flags = ("--limit", "two=concurrency 1 + 10/s", "--limit", "shut=breaker volume=1 open=5s")
     with Daemon(*flags) as daemon, daemon.http() as c:
@@ -674,6 +689,7 @@ if __name__ == "__main__":
         json_names_the_term, an_array_outlives_its_limits, resp_names_it_when_asked,
         take_all_names_the_limit, shadows_are_seen_and_counted, a_redis_says_the_same,
         what_never_fits_is_told_apart, a_denied_key_is_told_apart, guards_are_in_no_field,
+        an_error_is_counted_once,
         policies_are_described, t_is_the_time_until_more,
         a_client_that_obeys_waits_for_the_next, terms_have_numbers_of_their_own,
         flavours_are_chosen, resets_may_be_times_of_day, retry_after_may_jitter,

@@ -257,6 +257,7 @@ static bool put_item(struct http_batch_state *b, size_t i)
     at = b->reply + b->reply_len;
     at = http_put_text(at, b->decided + i == 0 ? "[" : ",\n");
     if (complaint.at) {
+        counter_add(&conn_counters(b->call.conn)->errors, 1);
         at = http_put_text(at, "{\"error\":");
         at = http_put_json(at, complaint);
         *at++ = '}';
