@@ -111,6 +111,14 @@ def guards_are_drawn():
     check("calls in flight are drawn", " flight │" in chart and "      4 ┤" in chart, chart)
 
 
+def a_column_is_as_tall_as_its_sum():
+    """29 of 200 are 1.45 of ten lines, 28 passed and 1 refused: one line."""
+    chart = weir("sim", "fixed-window 28/1s", "--traffic",
+                 "burst 29 at 0s; pause 5s; burst 200 at 5s", "--chart").stdout
+    first = [line[9:10] for line in chart.splitlines()[1:11]]
+    check("a column is as tall as its sum", "".join(first).strip() in ("█", "░"), chart)
+
+
 def lines_are_for_one_key():
     one = weir("sim", "10/s", "--traffic", "steady 20/s 5s", "--chart").stdout
     many = weir("sim", "10/s", "--traffic", "steady 20/s 5s keys=5", "--chart").stdout
@@ -172,6 +180,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="weir-charts-") as folder:
         sums_are_those_of_the_lines()
         a_chart_keeps_its_width()
+        a_column_is_as_tall_as_its_sum()
         colour_is_for_terminals()
         an_svg_is_whole(folder)
         guards_are_drawn()

@@ -82,6 +82,7 @@ def in_a_pipe():
         check("it has no escapes and no pauses", "\033" not in out and PROMPT not in out)
         check("the boundary burst is seen", "fixed-window 100/10s align=clock: 200 passed" in out
               and "sliding-log 100/10s: 100 passed, 100 refused" in out)
+        check("the window's edge is seen between the bursts", "█  ┊ █" in out, out)
         check("it is the same again", run(WEIR, "demo", "--no-pause", folder=folder)[1] == out)
         commands_work_as_printed(folder, out)
 

@@ -9,12 +9,12 @@ const struct demo_step DEMO_STEPS[] = {
      &EXPLAIN_COMMAND, "explain 'token-bucket 10/s burst=20'", false},
     {"Why the simplest limit lets too much through",
      "A fixed window counts to 100 and starts again every ten seconds. A client that\n"
-     "comes at the end of one window and at the start of the next gets 200 within four\n"
+     "comes at the end of one window and at the start of the next gets 200 within five\n"
      "seconds. A sliding log looks at the last ten seconds, whenever they began, and\n"
      "refuses half of the same requests:",
      &SIM_COMMAND,
      "sim 'fixed-window 100/10s align=clock' 'sliding-log 100/10s' "
-     "--traffic 'pause 8s; steady 50/s 4s; pause 8s' --chart",
+     "--traffic 'pause 7500ms; steady 50/s 2s; pause 1s; steady 50/s 2s; pause 7s' --chart",
      false},
     {"A token bucket: bursts, but not for long",
      "Who was quiet may come with 20 at once. After that, 10 a second. 15 a second go\n"

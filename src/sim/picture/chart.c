@@ -92,10 +92,11 @@ static struct cell rate_cell(const struct chart *c, int i, int line, int limit)
     const struct timeline_row *r = &c->row[i];
     const int64_t most = c->layout->most, below = 8 * (line - 1);
     const int64_t at_once = eighths(r->passed - r->delayed, most, CHART_HEIGHT);
-    const int64_t delayed = at_once + eighths(r->delayed, most, CHART_HEIGHT);
-    const int64_t all = delayed + eighths(r->refused, most, CHART_HEIGHT);
+    /* sums are scaled, not added when they are: the column is as tall as all of it */
+    const int64_t delayed = eighths(r->passed, most, CHART_HEIGHT);
+    const int64_t all = eighths(r->passed + r->refused, most, CHART_HEIGHT);
 
-    if (all == at_once && at_once > below)
+    if (r->delayed == 0 && r->refused == 0 && at_once > below)
         return (struct cell){PASSED, weir__min(8, at_once - below)};
     if (at_once >= below + 4)
         return (struct cell){PASSED, 8};
