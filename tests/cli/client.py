@@ -209,10 +209,13 @@ def limits_are_administered():
 
 
 def stats_tell_which_stores_are_down():
-    with Daemon("--limit", "api=5/m", "--store", "redis://127.0.0.1:1") as daemon:
+    with Daemon("--limit", "api=5/m", "--limit", "open=5/m fallback=allow", "--store",
+                "redis://127.0.0.1:1") as daemon:
         row = Rows(address_of(daemon))
+        row.json("take open k", OK, fallback=True)
+        row.json("take api local", OK, fallback=False)
         row("take api k", OK, r"allowed.*")
-        row("stats", OK, r".*decisions   1 take, .*"
+        row("stats", OK, r".*decisions   3 takes, .*"
             r"stores      redis://127.0.0.1:1 is down: fallback= decides\n.*")
 
 
