@@ -49,16 +49,6 @@ static struct weir__redis_policy *redis_policy_make(struct weir__slice scope, bo
     return p;
 }
 
-int weir__redis_check(const struct weir_limit *limit, struct weir_diag *why)
-{
-    struct weir__plan *plan;
-    const int error = weir__plan_open(&plan, limit, 0, why);
-
-    if (!error)
-        weir__plan_close(plan);
-    return error;
-}
-
 static int redis_check(struct weir__remote *remote, const struct weir_limit *limit,
                        struct weir_diag *why)
 {

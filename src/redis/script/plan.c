@@ -23,6 +23,7 @@
 #include "base/hash.h"
 #include "base/num.h"
 #include "os/diag.h"
+#include "redis/redis_decide.h"
 #include "redis/script/scripts.h"
 
 #define LIMIT     (INT64_C(1) << 53)
@@ -289,4 +290,14 @@ void weir__plan_close(struct weir__plan *p)
     for (int i = 0; i < p->n; i++)
         weir__zone_free(p->term[i].zone);
     free(p);
+}
+
+int weir__redis_check(const struct weir_limit *limit, struct weir_diag *why)
+{
+    struct weir__plan *plan;
+    const int error = weir__plan_open(&plan, limit, 0, why);
+
+    if (!error)
+        weir__plan_close(plan);
+    return error;
 }
