@@ -92,7 +92,7 @@ static bool tls_is_none_of_it(unsigned long error)
            reason == SSL_R_HTTP_REQUEST || reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION;
 }
 
-/* Whether nobody whom we know has signed the certificate. */
+/* Whether no authority that this client trusts has signed the certificate. */
 static bool tls_is_unsigned(long verified)
 {
     return verified == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT ||
