@@ -126,8 +126,8 @@ static void name_ticket(struct weir__decision *decision)
                    weir__monitor_node(decision->redis->monitor), (unsigned long long)bits);
 }
 
-/* What follows the numbers of the terms: a step in an account, or a ticket; or nothing. */
-static struct weir__slice decision_word(struct weir__decision *decision)
+/* The step in an account, as the script reads it. */
+static struct weir__slice decision_step(struct weir__decision *decision)
 {
     const struct weir__decision_account *a = &decision->account;
     const struct weir__plan_step step = {.id = a->id,
@@ -136,13 +136,19 @@ static struct weir__slice decision_word(struct weir__decision *decision)
                                          .free = a->free,
                                          .slots = weir__account_slots((uint32_t)decision->terms)};
 
-    if (!a->step)
-        return (struct weir__slice){decision->ticket[0] ? decision->ticket : NULL,
-                                    strlen(decision->ticket)};
     _Static_assert(sizeof step == sizeof decision->step, "there is room for it");
     memcpy(decision->step, &step, sizeof step);
     return (struct weir__slice){(const char *)decision->step,
                                 a->step == WEIR__DECISION_RESERVES ? sizeof step : sizeof step.id};
+}
+
+/* What follows the numbers of the terms: a step in an account, or a ticket; or nothing. */
+static struct weir__slice decision_word(struct weir__decision *decision)
+{
+    if (decision->account.step) /* in a plain decision nothing else of the account is set */
+        return decision_step(decision);
+    return (struct weir__slice){decision->ticket[0] ? decision->ticket : NULL,
+                                strlen(decision->ticket)};
 }
 
 static struct weir__plan_request decision_plan_request(struct weir__decision *decision,
