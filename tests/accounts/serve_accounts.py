@@ -283,7 +283,7 @@ def fleets(scene):
         shutil.rmtree(folder)
     if "--redis" in sys.argv:
         with Redis() as redis:
-            scene(redis.url())
+            scene(redis.url(timeout="30s"))
 
 
 def any_daemon_settles():
@@ -311,7 +311,7 @@ def a_redis_that_fails_settles_nothing_twice():
     if "--redis" not in sys.argv:
         return
     with Redis() as redis, \
-            Daemon("--store", redis.url(timeout="200ms"), "--limit", "win=fixed-window 10/1h "
+            Daemon("--store", redis.url(timeout="1s"), "--limit", "win=fixed-window 10/1h "
                    "fallback=allow", manual=False) as daemon, daemon.resp() as r:
         _, ident = reserve(r, "win", "k", 6)
         _, other = reserve(r, "win", "k", 2)
@@ -344,8 +344,8 @@ def a_key_in_a_redis_has_a_hundred_at_most():
     if "--redis" not in sys.argv:
         return
     with Redis() as redis, \
-            Daemon("--store", redis.url(), "--limit", "big=fixed-window 1000/1h", manual=False) \
-            as daemon, daemon.resp() as r:
+            Daemon("--store", redis.url(timeout="30s"), "--limit", "big=fixed-window 1000/1h",
+                   manual=False) as daemon, daemon.resp() as r:
         for _ in range(100):
             reserve(r, "big", "k", 1)
         got, ident = reserve(r, "big", "k", 1)
