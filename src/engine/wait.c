@@ -106,15 +106,12 @@ int weir__wait_step(struct weir__waiter *me, struct weir__now now)
 
 /* ---- Beginning and ending -------------------------------------------------------------------- */
 
-/* The queue of the request's limit; it is of use only to callers that find others waiting. */
-static struct weir__wait_options wait_queue_of(struct weir *w, const struct weir_request *rq,
-                                               uint64_t key_hash)
+/* The queue of the request's limit. */
+static struct weir__wait_options wait_queue_of(const struct weir_request *rq, uint64_t key_hash)
 {
-    struct weir__wait_options queue = {0};
+    struct weir__wait_options queue;
     struct weir__own own;
 
-    if (rq->cost == 0 || !weir__wait_has_entering(w))
-        return queue;
     weir__rcu_enter();
     weir__own_begin(&own);
     queue = weir__revision_for(atomic_load_explicit(&rq->policy->revision, memory_order_acquire),
@@ -122,6 +119,14 @@ static struct weir__wait_options wait_queue_of(struct weir *w, const struct weir
                 ->wait;
     weir__rcu_exit();
     return queue;
+}
+
+/* The same for a caller that has to know it only if it finds others waiting. */
+static struct weir__wait_options wait_queue_behind(struct weir *w, const struct weir_request *rq,
+                                                   uint64_t key_hash)
+{
+    return rq->cost == 0 || !weir__wait_has_entering(w) ? (struct weir__wait_options){0}
+                                                        : wait_queue_of(rq, key_hash);
 }
 
 int weir__wait_open(struct weir *w, struct weir__waiter *me, const struct weir_request *rq,
@@ -142,7 +147,7 @@ int weir__wait_open(struct weir *w, struct weir__waiter *me, const struct weir_r
     me->list = weir__wait_list_of(w, me->key);
     me->owner = rq->policy;
     if (me->enters)
-        queue = wait_queue_of(w, rq, hash);
+        queue = wait_queue_behind(w, rq, hash);
     weir__waiter_begin(me, now_ns, rq->patience_ns, &queue);
     return 0;
 }
@@ -160,7 +165,7 @@ bool weir__wait_is_behind(struct weir *w, const struct weir_request *rq)
     const uint64_t hash = weir__key_hash(w->store, rq);
     const uint64_t key = weir__wait_key(rq->policy, hash);
 
-    return wait_queue_of(w, rq, hash).room > 0 &&
+    return wait_queue_behind(w, rq, hash).room > 0 &&
            weir__wait_list_has(weir__wait_list_of(w, key), key);
 }
 
@@ -180,8 +185,11 @@ int weir__wait_expire(struct weir__waiter *me, struct weir__now now)
 int weir__wait_refuse(struct weir *w, const struct weir_request *rq, struct weir__now now,
                       struct weir_verdict *v)
 {
-    struct weir__waiter me = {
-        .engine = w, .request = *rq, .enters = true, .patience_ns = rq->patience_ns};
+    struct weir__waiter me = {.engine = w,
+                              .request = *rq,
+                              .enters = true,
+                              .patience_ns = rq->patience_ns,
+                              .queue = wait_queue_of(rq, weir__key_hash(w->store, rq))};
     const int error = weir__wait_expire(&me, now); /* it never joined */
 
     if (!error)

@@ -174,6 +174,7 @@ static void enter_refused(struct weir__waiter *me, const struct weir__wait_answe
         v.term = (int8_t)me->queue.term;
         v.shadow = 0;
         v.limit = me->queue.permits;
+        v.remaining = 0;
     } else if (v.reason == WEIR_LIMITED) {
         v.reason = me->reason;
     }

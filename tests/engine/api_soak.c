@@ -147,6 +147,14 @@ static void end(struct api_soak_thread *me, int error)
     atomic_store(&me->doing, NULL);
 }
 
+static void fail_by_verdict(struct api_soak_thread *me, const struct weir_verdict *v)
+{
+    (void)printf("allowed %d, reason %d, which %d, term %d, limit %" PRId64 ", remaining %" PRId64
+                 ", wait %" PRId64 "\n",
+                 v->allowed, v->reason, v->which, v->term, v->limit, v->remaining, v->wait_ns);
+    fail(me, "an answer that cannot be: retry_after", v->retry_after_ns);
+}
+
 static void judge(struct api_soak_thread *me, int error, const struct weir_verdict *v)
 {
     if (!error) {
@@ -155,7 +163,7 @@ static void judge(struct api_soak_thread *me, int error, const struct weir_verdi
         me->full += v->reason == WEIR_FULL;
         if (v->remaining < 0 || v->remaining > v->limit || v->wait_ns < 0 ||
             v->retry_after_ns < -1 || (v->allowed && v->retry_after_ns != 0))
-            fail(me, "an answer that cannot be", v->retry_after_ns);
+            fail_by_verdict(me, v);
     }
     end(me, error);
 }

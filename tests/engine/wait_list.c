@@ -324,6 +324,8 @@ static void several_at_once_overtake_no_waiter(void **state)
     assert_false(v.allowed);
     assert_int_equal(v.reason, WEIR_LIMITED);
     assert_int_equal(v.which, 1);
+    assert_int_equal(v.limit, 2);
+    assert_int_equal(v.remaining, 0); /* there is a permit, for those who wait */
     assert_int_equal(v.retry_after_ns, 0);
     assert_int_equal(t.n, 0);
     assert_int_equal(in_flight(r.w, r.policy, "other", 0, weir_now(r.w)), 0);
