@@ -114,6 +114,15 @@ int weir__account_reserve(struct weir *w, const struct weir_request *rq, int64_t
 int weir__account_settle(struct weir *w, const struct weir_request *rq, uint64_t id,
                          struct weir__now now, int64_t *back, struct weir_verdict *v);
 
+/* For how many keys the store has room for open reservations. UINT64_MAX: it has no such bound,
+ * because it is remote. */
+uint64_t weir__account_room(const struct weir *w);
+/* The account of the request's key, not 0; of a remote store 0. And whether the store keeps that
+ * account now: it may be there for a while after its last reservation has lapsed as nothing. An
+ * error: the store does not say. */
+uint64_t weir__account_of(const struct weir *w, const struct weir_request *rq);
+int weir__account_is_kept(struct weir *w, uint64_t account, int64_t now_ns, bool *kept);
+
 /* Views of all terms of the request's limit, by their index. Not of a remote store: WEIR_EINVAL. */
 int weir__peek_terms(struct weir *w, const struct weir_request *rq, struct weir__now now,
                      struct weir__term_view view[WEIR_TERMS_MAX]);

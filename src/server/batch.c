@@ -237,7 +237,7 @@ static int batch_run_verb(struct limit_op *op, struct weir_request *rq, struct w
 
 bool batch_admits(struct conn *c, const struct limit_op *op)
 {
-    return op->verb != OP_RESERVE || account_admits(c, weir_now(c->worker->server->engine));
+    return op->verb != OP_RESERVE || account_admits(c, op, weir_now(c->worker->server->engine));
 }
 
 void batch_note_account(struct worker *w, struct conn *c, const struct limit_op *op, int64_t ttl_ns,
@@ -247,7 +247,7 @@ void batch_note_account(struct worker *w, struct conn *c, const struct limit_op 
     case OP_RESERVE:
         batch_tally(w, op, error, v);
         if (c && !error && op->id)
-            account_enter(c, op->id, weir__add_sat(weir_now(w->server->engine), ttl_ns));
+            account_enter(c, op, weir__add_sat(weir_now(w->server->engine), ttl_ns));
         return;
     case OP_COMMIT:
     case OP_CANCEL:

@@ -32,7 +32,8 @@ static struct part memory_parts(const struct part *all, const struct serve_optio
                          .connections = memory_part(all->connections, of),
                          .handshakes = memory_part(all->handshakes, of),
                          .tickets = memory_part(all->tickets, of),
-                         .reservations = memory_part(all->reservations, of)};
+                         .reservations = memory_part(all->reservations, of),
+                         .of = of};
 }
 
 void memory_init(struct memory *m, const struct serve_options *o)
@@ -56,11 +57,13 @@ static const struct part *memory_peer_part(const struct server *s, const struct 
     return peer->tenant ? &s->memory.tenant : peer->local ? &s->memory.local : &s->memory.peer;
 }
 
-uint64_t memory_reservations_part(const struct conn *c, const struct peer *peer)
+struct account_counts memory_accounts_part(const struct conn *c, const struct peer *peer,
+                                           uint64_t room)
 {
     const struct server *s = c->worker->server;
+    const struct part *part = peer ? memory_peer_part(s, peer) : &s->memory.connection;
 
-    return (peer ? memory_peer_part(s, peer) : &s->memory.connection)->reservations;
+    return (struct account_counts){part->reservations, memory_part(room, part->of)};
 }
 
 /* ---- Counting -------------------------------------------------------------------------------- */

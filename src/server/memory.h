@@ -58,9 +58,14 @@ enum memory_kind {
 };
 
 /* What may be kept: bytes, delayed replies, connections, handshakes of TLS under way, tickets, open
- * reservations. */
+ * reservations. `of`: the part is one of so many. */
 struct part {
-    uint64_t bytes, delayed, connections, handshakes, tickets, reservations;
+    uint64_t bytes, delayed, connections, handshakes, tickets, reservations, of;
+};
+
+/* Open reservations, and the keys that they are of. */
+struct account_counts {
+    uint64_t reservations, keys;
 };
 
 struct memory {
@@ -116,8 +121,10 @@ void memory_release_ticket(struct server *s, const struct ticket_holders *h);
 /* Counts the connection, and what it keeps, as those of this tenant and no other (NULL: of none).
  * The new tenant has one more user already, and memory_admits counted the connection. */
 void memory_move(struct conn *c, struct peer *tenant);
-/* How many open reservations the peer may have (NULL: the connection). */
-uint64_t memory_reservations_part(const struct conn *c, const struct peer *peer);
+/* How many open reservations the peer (NULL: the connection) may have, and of how many keys in a
+ * store that has room for the reservations of `room` keys. */
+struct account_counts memory_accounts_part(const struct conn *c, const struct peer *peer,
+                                           uint64_t room);
 /* Admits one more connection of that peer; false: it has as many as it may. */
 bool memory_admits(struct server *s, struct peer *peer);
 /* Admits one more handshake of TLS of this connection's peer, as delayed replies are admitted. */
@@ -156,7 +163,7 @@ struct peer {
     bool tenant;               /* not an address: the name of a token */
     unsigned users;            /* under the peers' lock */
     _Atomic uint64_t kept, delayed, connections, handshakes, tickets;
-    uint64_t reservations; /* open ones, under the lock of their book (account/account.h) */
+    struct account_counts accounts; /* under the lock of their book (account/account.h) */
 };
 
 struct peers *peers_open(const uint64_t secret[2]);

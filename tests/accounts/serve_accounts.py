@@ -221,7 +221,7 @@ def open_reservations_are_bounded_by_connection_and_address():
     with Daemon("--limit", "big=1000000/s") as daemon, daemon.resp() as r, daemon.resp() as other:
         last = None
         for i in range(4096):
-            r.send("WEIR.RESERVE", "big", i, 1, "TTL", "1m")
+            r.send("WEIR.RESERVE", "big", i // 100, 1, "TTL", "1m")
             if i % 256 == 255:
                 last = [r.read() for _ in range(256)][-1]
         expect("as many as it may have", last[0], 1)
@@ -241,6 +241,48 @@ def open_reservations_are_bounded_by_connection_and_address():
         r.ask("WEIR.CLOCK", "ADVANCE", "1m")
         expect("and for all once they lapse", r.ask("WEIR.RESERVE", "big", "2", 1, "TTL", "1m")[0],
                1)
+
+
+def keys_until_full(daemon, token, first, *words):
+    """Reserves keys from `first` on, 10 on each connection, until a refusal: how many it got."""
+    for i in range(first, first + 400):
+        if (i - first) % 10 == 0:
+            r = daemon.resp()
+            expect("the token is known", r.ask("AUTH", token), "OK")
+        got = r.ask("WEIR.RESERVE", "slow", i, 1, *words)
+        if not isinstance(got, list) or not got[6]:
+            check("it says why", "keys that have some" in str(got), got)
+            return i - first
+    return 400
+
+
+def one_token_leaves_others_room_for_their_keys():
+    """A small store has room for the reservations of a few hundred keys: a token gets
+    the fourth part of it, also by reservations that have lapsed and are still kept."""
+    with tempfile.TemporaryDirectory(prefix="weir-") as folder:
+        path = os.path.join(folder, "tokens")
+        with open(path, "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+            file.write("".join(f"{name} {name}-token-0123456789 all\n" for name in ("one", "two")))
+        with Daemon("--limit", "slow=fixed-window 100/1h", "--max-memory", "64MiB", "--tokens",
+                    path) as daemon, daemon.resp() as r:
+            one, two = "one-token-0123456789", "two-token-0123456789"
+            had = keys_until_full(daemon, one, 0, "TTL", "1m", "LAPSE", "free")
+            check("a part of the room", 60 < had < 130, had)
+            expect("the other has as much", keys_until_full(daemon, two, 1000, "TTL", "1m"), had)
+            r.ask("AUTH", one)
+            _, ident = reserve(r, "slow", 0, 1)
+            check("a key that it has counts once", ident is not None, ident)
+            expect("it is settled", r.ask("WEIR.COMMIT", ident, 1)[0], 1)
+            refused = str(r.ask("WEIR.RESERVE", "slow", "new", 1, "TTL", "1m"))
+            check("a new one is too many", "keys that have some" in refused, refused)
+            r.ask("WEIR.CLOCK", "ADVANCE", "2m")
+            refused = str(r.ask("WEIR.RESERVE", "slow", "new", 1, "TTL", "1m"))
+            check("what has lapsed as nothing is kept", "keys that have" in refused, refused)
+            expect("and gives it back to the next call", r.ask("WEIR.TAKE", "slow", 1, 100)[0], 1)
+            r.ask("WEIR.CLOCK", "ADVANCE", "1s")
+            expect("which makes room", reserve(r, "slow", "new", 1)[0][0], 1)
+            r.ask("WEIR.CLOCK", "ADVANCE", "2h")
+            expect("as time does", keys_until_full(daemon, one, 3000, "TTL", "1m"), had)
 
 
 def a_reservation_outlives_the_connection_of_its_token():
@@ -437,6 +479,7 @@ if __name__ == "__main__":
         ids_carry_any_limit_and_key, cancel_takes_both_kinds_of_id, a_lapse_counts_as_asked_for,
         verbose_names_the_id, mistakes_are_named, http_has_the_same, a_token_keeps_to_its_keys,
         open_reservations_are_bounded_by_connection_and_address,
+        one_token_leaves_others_room_for_their_keys,
         a_reservation_outlives_the_connection_of_its_token, any_daemon_settles,
         a_redis_that_fails_settles_nothing_twice, a_key_in_a_redis_has_a_hundred_at_most,
         a_converted_file_keeps_them_and_a_reset_one_does_not, kills_settle_nothing_twice]))

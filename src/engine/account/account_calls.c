@@ -138,6 +138,49 @@ int weir__account_settle(struct weir *w, const struct weir_request *rq, uint64_t
     return 0;
 }
 
+/* ---- Room ------------------------------------------------------------------------------------ */
+
+uint64_t weir__account_room(const struct weir *w)
+{
+    return w->remote ? UINT64_MAX : weir__store_class_keys(w->store, WEIR__ACCOUNTS);
+}
+
+uint64_t weir__account_of(const struct weir *w, const struct weir_request *rq)
+{
+    uint64_t account;
+
+    if (w->remote)
+        return 0;
+    weir__rcu_enter();
+    account = weir__account_fingerprint(
+        atomic_load_explicit(&rq->policy->revision, memory_order_acquire), rq);
+    weir__rcu_exit();
+    return account;
+}
+
+int weir__account_is_kept(struct weir *w, uint64_t account, int64_t now_ns, bool *kept)
+{
+    struct weir__table *t = weir__account_table(w->store);
+    struct weir__owner *owner = weir__store_owner(w->store);
+    struct weir__state *state = NULL;
+    struct weir__access access;
+    int error;
+
+    *kept = false;
+    if (!t)
+        return 0;
+    if (!owner)
+        return weir__store_no_owner(w->store);
+    weir__rcu_enter();
+    error = weir__table_find(t, owner, account, now_ns, &access, &state);
+    if (!error) {
+        *kept = state && state->fresh_ns > now_ns;
+        weir__table_unlock(&access);
+    }
+    weir__rcu_exit();
+    return error;
+}
+
 /* ---- The calls ------------------------------------------------------------------------------- */
 
 int weir_account_reserve_at(struct weir *w, const struct weir_request *rq, int64_t ttl_ns,

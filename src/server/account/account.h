@@ -6,9 +6,8 @@
  * keeps nothing but counts. A number that is not of that limit and key finds no reservation.
  *
  * The book counts what this daemon has granted and not seen settled or lapsed, so that each client
- * has a bounded number. That bound does not follow from the room for accounts, which depends on the
- * store's memory: where it is small, one client can still fill it. One that another daemon settles
- * counts here until it would have lapsed.
+ * has a part of two things at most: of all reservations, and of the room that the store has for
+ * accounts of keys. One that another daemon settles counts here until it would have lapsed.
  */
 #ifndef WEIR_SERVER_ACCOUNT_ACCOUNT_H
 #define WEIR_SERVER_ACCOUNT_ACCOUNT_H
@@ -43,10 +42,9 @@ void account_id_free(struct account_id *id);
 /* Most open reservations that a daemon grants, in all; its clients have parts of it (memory.h). */
 #define ACCOUNTS_MOST 65536
 
-#define ACCOUNTS_FULL                                                                           \
-    "limit reached: too many open reservations for this connection, its address, its token or " \
-    "the "                                                                                      \
-    "daemon; commit or cancel some"
+#define ACCOUNTS_FULL                                                                              \
+    "limit reached: too many open reservations, or keys that have some, for this connection, its " \
+    "address, its token or the daemon; commit or cancel some"
 
 struct account_book;
 struct account_holder;
@@ -55,10 +53,10 @@ struct account_book *account_book_open(void);
 /* Closes the book of the server, before its peers; it may have none. */
 void account_book_close(struct server *s);
 
-/* Whether the connection may have one more. now_ns: of the daemon's clock. */
-bool account_admits(struct conn *c, int64_t now_ns);
-/* Enters a reservation that was granted to it. */
-void account_enter(struct conn *c, uint64_t number, int64_t lapse_ns);
+/* Whether the connection may make this reservation. now_ns: of the daemon's clock. */
+bool account_admits(struct conn *c, const struct limit_op *op, int64_t now_ns);
+/* Enters a reservation that was granted to it, op->id. */
+void account_enter(struct conn *c, const struct limit_op *op, int64_t lapse_ns);
 /* It is settled. */
 void account_leave(struct server *s, uint64_t number);
 /* The connection ends; what it holds counts on for its address and token. */
