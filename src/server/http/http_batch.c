@@ -23,9 +23,12 @@
 #define SLICE_TEXTS 64   /* ... and most limit texts to be parsed among them */
 #define USUAL_REPLY 224  /* bytes of an item's reply, about */
 
+/* What is kept of an item: its parameters; if it is malformed, `limit` is the error text. */
 struct batch_item {
+    struct weir__slice limit, key;
+    int64_t cost, patience_ns;
+    unsigned given; /* as in struct http_params */
     bool is_good;
-    struct http_params params; /* its parameters; if it is malformed, `limit` is the error text */
 };
 
 struct batch_slice {
@@ -138,20 +141,34 @@ static bool http_batch_grow(struct http_batch_state *b, size_t more)
 
 static struct batch_item batch_item_read(const json_t *json, struct http_why *why)
 {
-    struct batch_item item = {.params = {.may = HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) |
-                                                HTTP_MAY(WAIT) | HTTP_MAY(PATIENCE)}};
+    struct http_params params = {.may = HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) |
+                                        HTTP_MAY(WAIT) | HTTP_MAY(PATIENCE)};
+    bool is_good = http_params_json(&params, json, why);
 
-    item.is_good = http_params_json(&item.params, json, why);
-    if (item.is_good && item.params.given & HTTP_MAY(WAIT))
-        item.is_good = http_because(why, 400, "'wait' is not allowed in an array: use 'patience'");
-    if (!item.is_good)
-        item.params = (struct http_params){.limit = weir__slice_of(why->text)};
-    return item;
+    if (is_good && params.given & HTTP_MAY(WAIT))
+        is_good = http_because(why, 400, "'wait' is not allowed in an array: use 'patience'");
+    if (!is_good)
+        return (struct batch_item){.limit = weir__slice_of(why->text)};
+    return (struct batch_item){.limit = params.limit,
+                               .key = params.key,
+                               .cost = params.cost,
+                               .patience_ns = params.patience_ns,
+                               .given = params.given,
+                               .is_good = true};
+}
+
+static struct http_params batch_item_params(const struct batch_item *item)
+{
+    return (struct http_params){.limit = item->limit,
+                                .key = item->key,
+                                .cost = item->cost,
+                                .patience_ns = item->patience_ns,
+                                .given = item->given};
 }
 
 static bool http_batch_same_limit(const struct batch_item *before, struct weir__slice limit)
 {
-    return before && weir__slice_equal(before->params.limit, limit);
+    return before && weir__slice_equal(before->limit, limit);
 }
 
 /* Bytes of text in the items; most items have the same limit as the item before. */
@@ -163,10 +180,10 @@ static size_t http_batch_text(const json_t *array, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         const struct batch_item item = batch_item_read(json_array_get(array, i), &why);
-        const bool same = item.is_good && before.at && weir__slice_equal(before, item.params.limit);
+        const bool same = item.is_good && before.at && weir__slice_equal(before, item.limit);
 
-        bytes += item.params.key.len + (same ? 0 : item.params.limit.len);
-        before = item.is_good ? item.params.limit : (struct weir__slice){NULL, 0};
+        bytes += item.key.len + (same ? 0 : item.limit.len);
+        before = item.is_good ? item.limit : (struct weir__slice){NULL, 0};
     }
     return bytes;
 }
@@ -191,10 +208,10 @@ static void http_batch_read_items(struct http_batch_state *b, const json_t *arra
         struct batch_item *item = &b->item[i];
 
         *item = batch_item_read(json_array_get(array, i), &why);
-        item->params.limit = item->is_good && http_batch_same_limit(before, item->params.limit)
-                                 ? before->params.limit
-                                 : copy_to(&at, item->params.limit);
-        item->params.key = copy_to(&at, item->params.key);
+        item->limit = item->is_good && http_batch_same_limit(before, item->limit)
+                          ? before->limit
+                          : copy_to(&at, item->limit);
+        item->key = copy_to(&at, item->key);
         before = item->is_good ? item : NULL;
     }
 }
@@ -236,7 +253,7 @@ static struct weir__slice complaint_of(const struct http_batch_state *b, size_t 
     const size_t op = s->of[i].op;
 
     if (!item->is_good)
-        return item->params.limit;
+        return item->limit;
     if (op == SIZE_MAX)
         return weir__slice_of(s->of[i].complaint ? s->of[i].complaint : "out of memory");
     if (s->error_of[op])
@@ -296,9 +313,9 @@ static void http_batch_reply(struct http_batch_state *b)
 /* True if the limit is a text that may not have been seen before: parsing it is what takes long. */
 static bool http_batch_is_text(const struct batch_item *item, const struct batch_item *before)
 {
-    const struct weir__slice limit = item->params.limit;
+    const struct weir__slice limit = item->limit;
 
-    if (before && before->params.limit.at == limit.at) /* the same text, copied once */
+    if (before && before->limit.at == limit.at) /* the same text, copied once */
         return false;
     return memchr(limit.at, ' ', limit.len) || memchr(limit.at, '/', limit.len);
 }
@@ -306,13 +323,15 @@ static bool http_batch_is_text(const struct batch_item *item, const struct batch
 static void http_batch_read_op(struct http_batch_state *b, const struct batch_item *item)
 {
     struct batch_slice *s = &b->slice;
+    struct http_params params;
     struct http_why why;
 
     s->of[s->n].complaint = NULL;
     s->of[s->n].op = SIZE_MAX;
     if (!item->is_good)
         return;
-    if (!http_params_op(b->call.conn, &item->params, &s->op[s->ops], &why)) {
+    params = batch_item_params(item);
+    if (!http_params_op(b->call.conn, &params, &s->op[s->ops], &why)) {
         s->of[s->n].complaint = strdup(why.text);
         return;
     }

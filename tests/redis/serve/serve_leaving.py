@@ -56,7 +56,7 @@ def arrays_for_a_slow_redis_are_counted():
         crowd = [daemon.http() for _ in range(20)]
         for number, h in enumerate(crowd):
             h.send_behind(http_request("POST", "/v1/take", json.dumps(
-                [{"limit": f"{number * 10000 + i + 1}/s", "key": "k"} for i in range(3000)])))
+                [{"limit": f"{number * 10000 + i + 1}/s", "key": "k"} for i in range(4000)])))
         until(lambda: int(c.info()["awaited_replies"]) > 300, 5)
         time.sleep(0.5)
         kept, rss = int(c.info().get("memory_batches",
