@@ -186,9 +186,7 @@ static inline uint64_t weir__key_hash(const struct weir__store *s, const struct 
 static inline uint64_t weir__fingerprint(const struct weir__compiled_term *c,
                                          const struct weir_request *rq)
 {
-    const uint64_t h = weir__hash(rq->key, rq->key_len, c->secret);
-
-    return h ? h : 1;
+    return weir__hash(rq->key, rq->key_len, c->secret) ?: 1;
 }
 
 /* The same for a guard: `system`, the guard of the whole process, has one state for all keys. */

@@ -19,14 +19,6 @@ struct weir__target {
     struct weir__probe probe; /* where the key seems to be */
 };
 
-/* A key that is locked, and its place. */
-struct weir__key_access {
-    struct weir__owner *owner;
-    struct weir__lock *saving; /* also held, or NULL */
-    struct weir__access access;
-    struct weir__state *state; /* NULL: the key has no place */
-};
-
 static inline void weir__target_prefetch(struct weir__target *to, uint64_t fingerprint)
 {
     to->fingerprint = fingerprint;
@@ -40,47 +32,39 @@ static inline void weir__target_probe(struct weir__target *to)
 
 static inline void weir__key_unlock(const struct weir__key_access *at)
 {
-    weir__journal_commit(at->owner);
-    weir__table_unlock_fast(&at->access);
-    if (at->saving)
-        weir__lock_drop(at->saving);
+    weir__table_key_unlock(at);
 }
 
 /* The time for a peek, which may ask about the future: the table uses places that are free now, and
  * must not take the time of a peek for now. */
 #define WEIR__PEEK_TIME 0
 
+/* Whether the limit is still the one that the target was found by. The key is locked, so if it is,
+ * no other decision on the key is made by a newer one before it is unlocked. */
+static inline bool weir__target_is_current(const struct weir__target *to)
+{
+    return atomic_load_explicit(&to->policy->revision, memory_order_acquire) == to->revision &&
+           atomic_load_explicit(&to->policy->record->generation, memory_order_acquire) ==
+               to->revision->generation;
+}
+
+static inline int weir__key_give_up(const struct weir__key_access *at)
+{
+    weir__key_unlock(at);
+    return WEIR__STALE;
+}
+
+static inline int weir__key_check(const struct weir__target *to, const struct weir__key_access *at)
+{
+    return weir__target_is_current(to) ? 0 : weir__key_give_up(at);
+}
+
 /* Locks the key. Returns 0, WEIR__STALE or an error; only after 0 is there something to unlock. */
 static inline int weir__key_lock(struct weir__target *to, struct weir__owner *owner, int64_t now_ns,
                                  struct weir__key_access *at)
 {
-    struct weir__table *t = to->term->table;
-    int error;
-
-    at->owner = owner;
-    at->saving = owner->journal ? weir__table_saving(t) : NULL;
-    if (at->saving) {
-        weir__journal_intend(owner, 2, at->saving);
-        error = weir__lock_take(at->saving, owner);
-        if (error)
-            return error;
-    }
-    at->state = weir__table_probe_lock(t, owner, to->fingerprint, &to->probe, &at->access);
-    error = at->state
-                ? 0
-                : weir__table_find(t, owner, to->fingerprint, now_ns, &at->access, &at->state);
-    if (error) {
-        if (at->saving)
-            weir__lock_drop(at->saving);
-        return error;
-    }
-    if (weir__policy_revision(to->policy) != to->revision) {
-        weir__key_unlock(at);
-        return WEIR__STALE;
-    }
-    if (at->state)
-        weir__table_note_fast(t, owner, &at->access);
-    return 0;
+    return weir__table_key_lock(to->term->table, owner, to->fingerprint, &to->probe, now_ns, at)
+               ?: weir__key_check(to, at);
 }
 
 #endif

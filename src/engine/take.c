@@ -206,20 +206,17 @@ static int peek_lone(struct weir *w, struct weir__target *to, struct weir__owner
     return error;
 }
 
-/* Finds the target of a request, if its limit is a plain one. The caller is inside an RCU
- * section. */
-static inline int find_target(const struct weir_request *rq, struct weir__target *to)
+/* Finds the target of a request, if its limit is a plain one; whether that limit is still in force
+ * is checked when the key is locked. The caller is inside an RCU section. */
+static inline void find_target(const struct weir_request *rq, struct weir__target *to)
 {
     to->policy = rq->policy;
-    to->revision = weir__policy_revision(rq->policy);
-    if (!to->revision)
-        return WEIR__STALE;
+    to->revision = atomic_load_explicit(&rq->policy->revision, memory_order_acquire);
     to->term = &to->revision->term[0];
     if (!to->revision->plain)
-        return 0;
+        return;
     to->fingerprint = weir__fingerprint(to->term, rq);
     weir__table_probe_start(to->term->table, to->fingerprint, &to->probe);
-    return 0;
 }
 
 /* Records in the receipt whether a caller may wait for a lone guard that refused. */
@@ -261,6 +258,8 @@ __attribute__((noinline)) static int take_decide_guard(struct weir *w, struct we
     uint64_t epoch = 0;
     int error;
 
+    if (!weir__target_is_current(to))
+        return WEIR__STALE; /* perhaps it is no guard any more */
     if (weir__verb_takes(verb) && to->revision->guards)
         return WEIR_EGUARD; /* the guard could never be exited */
     if (!to->revision->lone || verb == WEIR__CHARGE ||
@@ -294,14 +293,11 @@ static inline int take_decide_once(struct weir *w, const struct weir_request *rq
     struct weir__owner *owner = weir__store_owner(w->store);
     struct weir__attempt attempt;
     struct weir__target to;
-    int error;
 
     assert(rq->policy->store == w->store);
     if (!owner)
         return weir__store_no_owner(w->store);
-    error = find_target(rq, &to);
-    if (error)
-        return error;
+    find_target(rq, &to);
     if (!to.revision->plain || verb > WEIR__PEEK)
         return take_decide_guard(w, &to, owner, rq, verb, now, receipt, v);
     weir__bucket_prefetch(to.probe.second); /* a single decision can prefetch both */
@@ -403,13 +399,13 @@ static void take_batch(struct weir *w, struct weir__owner *owner, const struct w
 
     for (size_t i = 0; i < n; i++) {
         assert(rq[i].policy->store == w->store);
-        left_over[i] = find_target(&rq[i], &to[i]) != 0 || !to[i].revision->plain;
+        find_target(&rq[i], &to[i]);
+        left_over[i] = !to[i].revision->plain;
     }
     for (size_t i = 0; i < n; i++)
         if (!left_over[i])
             weir__target_probe(&to[i]);
     for (size_t i = 0; i < n; i++) {
-        stopped = stopped || !to[i].revision;
         if (!left_over[i] && !stopped)
             stopped = take_plain(w, &to[i], owner, &rq[i], now, &v[i]) != 0;
         left_over[i] = left_over[i] || stopped;

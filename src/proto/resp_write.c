@@ -12,6 +12,17 @@ char *resp_int(char *at, int64_t value)
     return weir__resp_end(weir__put_int(at, value));
 }
 
+char *resp_ints(char *at, size_t members, const int64_t *value, size_t n)
+{
+    assert(members < 10);
+    *at++ = '*';
+    *at++ = (char)('0' + members);
+    at = weir__resp_end(at);
+    for (size_t i = 0; i < n; i++)
+        at = resp_int(at, value[i]);
+    return at;
+}
+
 char *resp_array(char *at, size_t n)
 {
     return weir__resp_head(at, '*', n);

@@ -97,6 +97,15 @@ bool wire_patience(struct weir__slice word, int64_t *ns)
 
 /* ---- The batch ------------------------------------------------------------------------------- */
 
+struct weir__now worker_now(struct worker *w, const struct store *s)
+{
+    if (w->read_in[s->index] != w->wake_up) {
+        w->now[s->index] = weir__now_of(s->engine);
+        w->read_in[s->index] = w->wake_up;
+    }
+    return w->now[s->index];
+}
+
 /* Decides the operations in order, all in that store. An error belongs to one of them: the
  * operations that were not decided have a limit of -1, and are decided alone. */
 static int batch_take(struct conn *c, const struct store *s, const struct weir_request *rq,
@@ -138,13 +147,18 @@ void batch_flush(struct conn *c)
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        allowed += b->verdict[i].allowed;
-        tally_limit(c->worker, b->op[i].limit, &b->verdict[i]);
-        if (b->verdict[i].shadow > 0)
-            tally_shadow(c->worker, b->op[i].limit);
-        if (b->verdict[i].warned > 0)
+        const struct weir_verdict *v = &b->verdict[i];
+        const struct limit *l = b->op[i].limit;
+
+        allowed += v->allowed;
+        tally_verdict(c->worker->tally, tally_slot_of(l), v);
+        if (!v->allowed || v->shadow > 0)
+            limit_note_refusal(l, v);
+        if (v->shadow > 0)
+            tally_shadow(c->worker, l);
+        if (v->warned > 0)
             warned_note(c->worker, &b->op[i]);
-        b->op[i].reply(c, &b->op[i], 0, &b->verdict[i]);
+        b->op[i].reply(c, &b->op[i], 0, v);
     }
     counter_add(&all->takes, n);
     counter_add(&all->allowed, allowed);

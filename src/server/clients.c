@@ -139,14 +139,6 @@ void clients_remove(struct clients *all, struct client *c)
 
 /* ---- What is published ----------------------------------------------------------------------- */
 
-void client_publish(struct client *c, const struct client_numbers *n, const char *command)
-{
-#define X(number) atomic_store_explicit(&c->number, n->number, memory_order_relaxed);
-    CLIENT_NUMBERS(X)
-#undef X
-    atomic_store_explicit(&c->command, command, memory_order_relaxed);
-}
-
 void client_say(struct clients *all, char word[64], struct weir__slice text)
 {
     const size_t len = text.len < 63 ? text.len : 63;

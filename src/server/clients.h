@@ -102,8 +102,7 @@ void clients_init(struct clients *all);
 void clients_add(struct clients *all, struct client *c);
 void clients_remove(struct clients *all, struct client *c);
 
-/* Its worker: how the connection is now, and what it calls itself. */
-void client_publish(struct client *c, const struct client_numbers *n, const char *command);
+/* Its worker: what the connection calls itself. (How it is, conn_publish says.) */
 void client_say(struct clients *all, char word[64], struct weir__slice text);
 /* Its worker, of its own connection. */
 void client_show(const struct client *c, struct client_shown *out);

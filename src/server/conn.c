@@ -73,18 +73,25 @@ int64_t conn_now_ms(const struct conn *c)
 void conn_publish(struct conn *c)
 {
     const bool resp = c->protocol == PROTOCOL_RESP;
+    const struct client_numbers now = {.active_ms = c->active_ms,
+                                       .input = (int64_t)c->in_len,
+                                       .output = (int64_t)c->queued,
+                                       .kept = (int64_t)(CONN_BYTES + c->kept),
+                                       .db = c->resp.db,
+                                       .queued = resp_queued(&c->resp),
+                                       .resp = resp ? 2 + c->resp.resp3 : 0};
+    const char *command = resp ? c->resp.command : c->protocol == PROTOCOL_HTTP ? "http" : NULL;
 
-    client_publish(&c->client,
-                   &(struct client_numbers){.active_ms = c->active_ms,
-                                            .input = (int64_t)c->in_len,
-                                            .output = (int64_t)c->queued,
-                                            .kept = (int64_t)(CONN_BYTES + c->kept),
-                                            .db = c->resp.db,
-                                            .queued = resp_queued(&c->resp),
-                                            .resp = resp ? 2 + c->resp.resp3 : 0},
-                   resp                           ? c->resp.command
-                   : c->protocol == PROTOCOL_HTTP ? "http"
-                                                  : NULL);
+#define X(number) atomic_store_explicit(&c->client.number, now.number, memory_order_relaxed);
+    CLIENT_NUMBERS(X)
+#undef X
+    atomic_store_explicit(&c->client.command, command, memory_order_relaxed);
+}
+
+/* Whether others see as many bytes of replies as it keeps now. */
+static bool conn_is_published(struct conn *c)
+{
+    return atomic_load_explicit(&c->client.output, memory_order_relaxed) == (int64_t)c->queued;
 }
 
 struct http_reader **conn_http(struct conn *c)
@@ -476,6 +483,7 @@ void conn_push(struct conn *c)
 
         if (c->closing)
             return;
+        conn_publish(c); /* first: who has a reply finds its connection in the list as it is now */
         if (!out_flush(c)) {
             conn_close(c);
             return;
@@ -491,7 +499,7 @@ void conn_push(struct conn *c)
     }
     if (!out_flush(c) || conn_is_over(c) || !conn_set_events(c))
         conn_close(c);
-    else
+    else if (!conn_is_published(c))
         conn_publish(c);
 }
 

@@ -235,6 +235,7 @@ int worker_open(struct worker *w, struct server *s, int index); /* 0 or an errno
 void worker_run(struct worker *w);
 void worker_close(struct worker *w);
 void worker_assign(struct worker *w, struct accepted a);
+/* The time of the store, read once in a wake-up: all of its takes see the same (batch.c). */
 struct weir__now worker_now(struct worker *w, const struct store *s);
 /* From here on the clock is read anew. */
 static inline void worker_now_expire(struct worker *w)

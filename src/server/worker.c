@@ -13,15 +13,6 @@
 
 #define TICK_MS 250 /* how often idle connections are looked for */
 
-struct weir__now worker_now(struct worker *w, const struct store *s)
-{
-    if (w->read_in[s->index] != w->wake_up) {
-        w->now[s->index] = weir__now_of(s->engine);
-        w->read_in[s->index] = w->wake_up;
-    }
-    return w->now[s->index];
-}
-
 /* Serving on may add new requests. A connection that is closed meanwhile stays in memory until the
  * next round of the loop. */
 void worker_push_all(struct worker *w)

@@ -61,15 +61,20 @@ static inline void weir__order_stores(void)
 #endif
 }
 
+static inline void weir__journal_write_lock(const struct weir__owner *s, int i,
+                                            const struct weir__lock *l)
+{
+    atomic_store_explicit(&s->journal->lock_at[i], (uint64_t)((const char *)l - s->base),
+                          memory_order_relaxed);
+    weir__order_stores();
+}
+
 /* The i-th lock that a decision is about to take. */
 static inline void weir__journal_intend(const struct weir__owner *s, int i,
                                         const struct weir__lock *l)
 {
-    if (!s->journal)
-        return;
-    atomic_store_explicit(&s->journal->lock_at[i], (uint64_t)((const char *)l - s->base),
-                          memory_order_relaxed);
-    weir__order_stores();
+    if (s->journal)
+        weir__journal_write_lock(s, i, l);
 }
 
 /* Takes the i-th lock of a decision: 0, or the error of the owner's patience. */
@@ -126,14 +131,18 @@ static inline void weir__journal_unnote(const struct weir__owner *s)
     weir__order_stores(); /* the next note is written only after it no longer counts */
 }
 
+static inline void weir__journal_clear(struct weir__journal *j)
+{
+    weir__order_stores();
+    atomic_store_explicit(&j->notes, 0, memory_order_relaxed);
+    weir__order_stores();
+}
+
 /* Makes the changes to all noted entries final. */
 static inline void weir__journal_commit(const struct weir__owner *s)
 {
-    if (!s->journal)
-        return;
-    weir__order_stores();
-    atomic_store_explicit(&s->journal->notes, 0, memory_order_relaxed);
-    weir__order_stores();
+    if (s->journal)
+        weir__journal_clear(s->journal);
 }
 
 /* ---- Undoing --------------------------------------------------------------------------------- */

@@ -158,11 +158,49 @@ static inline void weir__table_note_fast(struct weir__table *t, const struct wei
         weir__table_note(t, s, access);
 }
 
-static inline void weir__table_unlock_fast(const struct weir__access *access)
+/* ---- A key, locked --------------------------------------------------------------------------- */
+
+/* A key that is locked, and its place. */
+struct weir__key_access {
+    struct weir__owner *owner;
+    struct weir__lock *saving; /* also held, or NULL */
+    struct weir__access access;
+    struct weir__state *state; /* NULL: the key has no place */
+};
+
+/* Locks the key, which seems to be where the probe says; its state, if it has one, is noted in the
+ * journal. Returns 0 or an error; only after 0 is there something to unlock. */
+static inline int weir__table_key_lock(struct weir__table *t, struct weir__owner *owner,
+                                       uint64_t fingerprint, struct weir__probe *probe,
+                                       int64_t now_ns, struct weir__key_access *at)
 {
-    if (access->bucket[1])
-        weir__lock_drop(&access->bucket[1]->lock);
-    weir__lock_drop(&access->bucket[0]->lock);
+    int error = 0;
+
+    at->owner = owner;
+    at->saving = owner->journal ? weir__table_saving(t) : NULL;
+    if (at->saving)
+        error = weir__lock_nth(owner, 2, at->saving);
+    if (error)
+        return error;
+    at->state = weir__table_probe_lock(t, owner, fingerprint, probe, &at->access);
+    if (!at->state)
+        error = weir__table_find(t, owner, fingerprint, now_ns, &at->access, &at->state);
+    if (error && at->saving)
+        weir__lock_drop(at->saving);
+    if (!error && at->state)
+        weir__table_note_fast(t, owner, &at->access);
+    return error;
+}
+
+/* Makes the change final, and unlocks the key. */
+static inline void weir__table_key_unlock(const struct weir__key_access *at)
+{
+    weir__journal_commit(at->owner);
+    if (at->access.bucket[1])
+        weir__lock_drop(&at->access.bucket[1]->lock);
+    weir__lock_drop(&at->access.bucket[0]->lock);
+    if (at->saving)
+        weir__lock_drop(at->saving);
 }
 
 #endif

@@ -241,25 +241,35 @@ static void limits_explain_missing(struct weir_diag *why, struct weir__slice wor
     (void)weir__out_end(&o);
 }
 
-const struct limit *limit_find(struct conn *c, struct weir__slice word, enum limit_use use,
-                               int *status, const char **why)
+static const struct limit *limit_of(const struct limit_entry *h)
+{
+    return h ? &h->limit : NULL;
+}
+
+/* Of a word that is no name known here: one that another process has set, a literal, or none. */
+static const struct limit *limit_find_elsewhere(struct conn *c, struct weir__slice word,
+                                                enum limit_use use, int *status, const char **why)
 {
     struct worker *w = c->worker;
     const struct serve_options *o = &w->server->options;
     const bool by_name = use == LIMIT_BY_NAME || o->no_literals;
-    struct names *n = w->server->names;
-    struct limit_entry *h = names_known(n, word);
+    const struct limit *l = is_literal(word) ? NULL : limit_of(names_find(w->server->names, word));
 
-    if (!h && !is_literal(word))
-        h = names_find(n, word);
-    if (h)
-        return &h->limit;
+    if (l)
+        return l;
     *status = is_literal(word) && !by_name ? 400 : 404;
     *why = w->why.text;
     if (is_literal(word) && !by_name)
         return literals_find(w->literals, word, use == LIMIT_LOOKS, o->literal_state, &w->why);
     limits_explain_missing(&w->why, word, by_name, o->no_literals);
     return NULL;
+}
+
+const struct limit *limit_find(struct conn *c, struct weir__slice word, enum limit_use use,
+                               int *status, const char **why)
+{
+    return limit_of(names_known(c->worker->server->names, word))
+               ?: limit_find_elsewhere(c, word, use, status, why);
 }
 
 const struct weir_limit *limit_numbers(struct conn *c, const struct limit *l,

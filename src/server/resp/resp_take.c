@@ -6,64 +6,55 @@
 
 #define NAME_MOST 256 /* bytes of a reservation's name */
 
-/* The head of an array of so many: as text, since it is the same in every reply. */
-#define ARRAY_OF_5 "*5\r\n"
-#define ARRAY_OF_6 "*6\r\n"
-#define ARRAY_OF_7 "*7\r\n"
-#define HEAD_LEN   (sizeof ARRAY_OF_5 - 1)
-
 /* ---- Writing replies ------------------------------------------------------------------------- */
+
+static void resp_reply_ints(struct conn *c, const int64_t *value, size_t n)
+{
+    out_done(c, resp_ints(out_room(c, (1 + n) * RESP_INT_ROOM), n, value, n));
+}
 
 void resp_reply_cl_throttle(struct conn *c, const struct limit_op *op, int error,
                             const struct weir_verdict *v)
 {
-    char *at;
-
     (void)op;
-    if (error) {
+    if (error)
         resp_reply_engine_error(c, error);
-        return;
-    }
-    at = (char *)memcpy(out_room(c, 6 * RESP_INT_ROOM), ARRAY_OF_5, HEAD_LEN) + HEAD_LEN;
-    at = resp_int(at, !v->allowed);
-    at = resp_int(at, v->limit);
-    at = resp_int(at, v->remaining);
-    at = resp_int(at, v->allowed ? -1 : wire_s(v->retry_after_ns));
-    out_done(c, resp_int(at, wire_s(v->reset_after_ns)));
+    else
+        resp_reply_ints(c,
+                        (int64_t[]){!v->allowed, v->limit, v->remaining,
+                                    v->allowed ? -1 : wire_s(v->retry_after_ns),
+                                    wire_s(v->reset_after_ns)},
+                        5);
 }
 
 static void resp_reply_throttle(struct conn *c, const struct limit_op *op, int error,
                                 const struct weir_verdict *v)
 {
-    char *at;
-
     (void)op;
-    if (error) {
+    if (error)
         resp_reply_engine_error(c, error);
-        return;
-    }
-    at = (char *)memcpy(out_room(c, 6 * RESP_INT_ROOM), ARRAY_OF_5, HEAD_LEN) + HEAD_LEN;
-    at = resp_int(at, v->allowed);
-    at = resp_int(at, v->limit);
-    at = resp_int(at, v->remaining);
-    at = resp_int(at, wire_s(v->reset_after_ns));
-    out_done(c, resp_int(at, v->allowed ? 0 : wire_s(v->retry_after_ns)));
+    else
+        resp_reply_ints(c,
+                        (int64_t[]){v->allowed, v->limit, v->remaining, wire_s(v->reset_after_ns),
+                                    v->allowed ? 0 : wire_s(v->retry_after_ns)},
+                        5);
 }
 
-static char *write_six(char *at, const char *head, const struct weir_verdict *v)
+/* A verdict as numbers; a command may add a seventh. */
+struct resp_numbers {
+    int64_t of[7];
+};
+
+static struct resp_numbers resp_numbers_of(const struct weir_verdict *v)
 {
-    at = (char *)memcpy(at, head, HEAD_LEN) + HEAD_LEN;
-    at = resp_int(at, v->allowed);
-    at = resp_int(at, v->limit);
-    at = resp_int(at, v->remaining);
-    at = resp_int(at, v->allowed ? 0 : wire_ms(v->retry_after_ns));
-    at = resp_int(at, wire_ms(v->reset_after_ns));
-    return resp_int(at, wire_ms(v->wait_ns));
+    return (struct resp_numbers){{v->allowed, v->limit, v->remaining,
+                                  v->allowed ? 0 : wire_ms(v->retry_after_ns),
+                                  wire_ms(v->reset_after_ns), wire_ms(v->wait_ns), v->which}};
 }
 
 char *resp_write_seven(char *at, const struct weir_verdict *v)
 {
-    return write_six(at, ARRAY_OF_7, v);
+    return resp_ints(at, 7, resp_numbers_of(v).of, 6);
 }
 
 /* ---- Replies that name their values (VERBOSE) ------------------------------------------------ */
@@ -118,7 +109,7 @@ void resp_reply_take(struct conn *c, const struct limit_op *op, int error,
     else if (op->shape & RESP_VERBOSE)
         resp_reply_verdict(c, op->limit, v->which < 0 ? -1 : v->term, v, 0);
     else
-        out_done(c, write_six(out_room(c, 7 * RESP_INT_ROOM), ARRAY_OF_6, v));
+        resp_reply_ints(c, resp_numbers_of(v).of, 6);
 }
 
 void resp_reply_take_all(struct conn *c, const struct limit_op *op, int error,
@@ -133,7 +124,7 @@ void resp_reply_take_all(struct conn *c, const struct limit_op *op, int error,
     else if (op->shape & RESP_VERBOSE)
         resp_reply_verdict(c, op->limit, v->which, v, 0);
     else
-        out_done(c, resp_int(write_six(out_room(c, 8 * RESP_INT_ROOM), ARRAY_OF_7, v), v->which));
+        resp_reply_ints(c, resp_numbers_of(v).of, 7);
 }
 
 void resp_reply_back(struct conn *c, const struct limit_op *op, int error,
