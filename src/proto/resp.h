@@ -53,8 +53,8 @@ int resp_is_http(const char *bytes, size_t len);
 #define RESP_INT_ROOM 24 /* the most that an integer, or the head of a string or array, takes */
 
 char *resp_int(char *at, int64_t value); /* :1\r\n               RESP_INT_ROOM */
-/* The head of an array of `members`, at most 9, and the first n of them: *2\r\n:1\r\n:2\r\n. (1 + n)
- * * RESP_INT_ROOM. */
+/* The head of an array of `members` (at most 9), and the first n of them: *2\r\n:1\r\n:2\r\n. It
+ * needs (1 + n) * RESP_INT_ROOM. */
 char *resp_ints(char *at, size_t members, const int64_t *value, size_t n);
 char *resp_array(char *at, size_t n);           /* *2\r\n               RESP_INT_ROOM */
 char *resp_map(char *at, size_t n, bool resp3); /* %2\r\n, or *4\r\n of RESP2: n pairs follow */
