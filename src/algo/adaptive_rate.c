@@ -271,12 +271,30 @@ static void adaptive_peek(const struct weir__meter *m, const struct weir__state 
     v->reset_after_ns = weir__max(0, x.head.fresh_ns - a->now_ns);
 }
 
+/* Had the call not entered, the bucket would owe that much less now, or more than that less. */
+static void adaptive_withdraw(const struct weir__meter *m, struct adaptive_state *x,
+                              const struct weir__leaving *l)
+{
+    const weir__u128 price = adaptive_units(m, l->cost), owed = adaptive_owed(x, l->now_ns);
+    const weir__u128 drained =
+        weir__wide(weir__max(0, l->now_ns - l->entered_ns)) * weir__wide(x->rate);
+    const weir__u128 back = drained < price ? price - drained : 0;
+
+    adaptive_owe(m, x, owed > back ? owed - back : 0, l->now_ns);
+    if (l->entered_ns / WEIR__NS_PER_S == x->second)
+        x->events -= (uint32_t)weir__min(l->cost, x->events);
+}
+
 static void adaptive_leave(const struct weir__meter *m, struct weir__state *s,
                            const struct weir__leaving *l)
 {
     struct adaptive_state x = adaptive_load(m, s, l->now_ns);
     const bool slow = m->term.target_ns != WEIR_NONE && weir__leaving_took(l) > m->term.target_ns;
 
+    if (l->withdrawn && l->now_ns < s->fresh_ns) {
+        adaptive_withdraw(m, &x, l);
+        adaptive_store(m, s, &x);
+    }
     if (l->how == WEIR_IGNORE || l->entered_ns < x.lowered_ns)
         return;
     if (x.calls < UINT32_MAX) {

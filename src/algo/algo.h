@@ -91,6 +91,8 @@ struct weir__leaving {
     int64_t cost;
     enum weir_outcome how;
     int64_t idle_ns; /* of the time between entered and now, how long the call was not running */
+    bool withdrawn;  /* the call did not take place (then `how` is WEIR_IGNORE): a guard with a rate
+                      * gives back what the entry took, less what has drained since */
 };
 
 /* How long the call took; 0: not known, because a clock stepped back meanwhile. */

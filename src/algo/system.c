@@ -229,6 +229,16 @@ static void system_count(struct system_gate *g, const struct weir__leaving *l)
     here->calls++;
 }
 
+/* Had the call not entered, the rate's bucket would owe at least that much less now. */
+static void system_withdraw(const struct weir__meter *m, struct system_gate *g,
+                            const struct weir__leaving *l)
+{
+    const int64_t drained_ns = weir__max(0, l->now_ns - l->entered_ns);
+    const int64_t back_ns = weir__due_price(m, l->cost).ns - drained_ns;
+
+    g->due_ns = weir__max(0, g->due_ns - weir__max(0, back_ns));
+}
+
 static void system_leave(const struct weir__meter *m, struct weir__state *s,
                          const struct weir__leaving *l)
 {
@@ -236,6 +246,8 @@ static void system_leave(const struct weir__meter *m, struct weir__state *s,
 
     if (weir__flight_is_new(s, l->now_ns))
         return;
+    if (l->withdrawn && m->term.count > 0)
+        system_withdraw(m, &g, l);
     if (m->term.target_ns != WEIR_NONE && l->how != WEIR_IGNORE)
         system_count(&g, l);
     weir__flight_leave(m, &g.head, l->cost, system_empty_ns(m, &g));

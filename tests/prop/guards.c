@@ -161,7 +161,10 @@ struct weir_verdict guards_enter(struct guards_case *t, int64_t cost, uint64_t r
 
 void guards_leave(struct guards_case *t, int i, enum weir_outcome how)
 {
-    const struct weir__leaving l = {t->call[i].entered_ns, t->now_ns, t->call[i].cost, how, 0};
+    const struct weir__leaving l = {.entered_ns = t->call[i].entered_ns,
+                                    .now_ns = t->now_ns,
+                                    .cost = t->call[i].cost,
+                                    .how = how};
 
     weir__meter_leave(&t->m, &t->key.s, &l);
     t->call[i] = t->call[--t->calls];

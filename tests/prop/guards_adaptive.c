@@ -233,7 +233,8 @@ static void recover_learner(struct guards_case *t)
     for (int i = 0; i < 20000 && limit < t->m.term.most; i++) {
         const struct weir__attempt attempt = {
             .cost = limit - t->in_flight, .now_ns = t->now_ns, .random = guards_draw(t)};
-        const struct weir__leaving l = {t->now_ns, t->now_ns + took_ns, 1, WEIR_SUCCESS, 0};
+        const struct weir__leaving l = {
+            .entered_ns = t->now_ns, .now_ns = t->now_ns + took_ns, .cost = 1, .how = WEIR_SUCCESS};
         struct weir_verdict v;
 
         if (attempt.cost > 0) {
@@ -269,7 +270,8 @@ static void tick(struct guards_case *t, struct adaptive_crowd *c, int64_t took_n
         if (c->end_ns[i] > t->now_ns)
             continue;
         if (c->end_ns[i] > 0) {
-            const struct weir__leaving l = {c->began_ns[i], t->now_ns, 1, WEIR_SUCCESS, 0};
+            const struct weir__leaving l = {
+                .entered_ns = c->began_ns[i], .now_ns = t->now_ns, .cost = 1, .how = WEIR_SUCCESS};
 
             weir__meter_leave(&t->m, &t->key.s, &l);
         }

@@ -67,7 +67,8 @@ static void recover(struct guards_case *t)
         return;
     for (int64_t i = 0; i < seconds; i++) {
         const struct weir__attempt all = {.cost = guards_view(t).rate, .now_ns = t->now_ns};
-        const struct weir__leaving well = {t->now_ns, t->now_ns, 1, WEIR_SUCCESS, 0};
+        const struct weir__leaving well = {
+            .entered_ns = t->now_ns, .now_ns = t->now_ns, .cost = 1, .how = WEIR_SUCCESS};
         struct weir_verdict v;
 
         for (int64_t n = 0; n < SEC / t->term.period_ns + 1 && n < 50; n++) {

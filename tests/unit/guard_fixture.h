@@ -74,7 +74,21 @@ static inline bool enters(struct guard_fixture *b, int64_t now_ns)
 static inline void leave(struct guard_fixture *b, int64_t cost, int64_t entered_ns, int64_t now_ns,
                          enum weir_outcome how)
 {
-    const struct weir__leaving l = {entered_ns, now_ns, cost, how, 0};
+    const struct weir__leaving l = {
+        .entered_ns = entered_ns, .now_ns = now_ns, .cost = cost, .how = how};
+
+    weir__meter_leave(&b->m, &b->key.s, &l);
+}
+
+/* The call did not take place. */
+static inline void withdraw(struct guard_fixture *b, int64_t cost, int64_t entered_ns,
+                            int64_t now_ns)
+{
+    const struct weir__leaving l = {.entered_ns = entered_ns,
+                                    .now_ns = now_ns,
+                                    .cost = cost,
+                                    .how = WEIR_IGNORE,
+                                    .withdrawn = true};
 
     weir__meter_leave(&b->m, &b->key.s, &l);
 }

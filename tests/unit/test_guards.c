@@ -291,6 +291,56 @@ static void another_rate_forgets_no_event_that_is_owed(void **state)
     assert_true(enters(b, T0 + SEC * 3 / 2));
 }
 
+/* ---- A call that did not take place --------------------------------------------------------- */
+
+/* What was taken comes back, less what has drained since: had the call not entered, the bucket
+ * might have been empty meanwhile. */
+static void a_withdrawn_call_gives_its_rate_back(void **state)
+{
+    static const struct {
+        const char *limit;
+        int64_t after_ns;
+        int64_t enter; /* at once, when two of four were entered and then withdrawn */
+    } ROWS[] = {
+        {"system rate=4/s", 0, 4},
+        {"system rate=4/s", SEC / 8, 4}, /* half an event has drained, and is not given back */
+        {"system rate=4/s", 2 * SEC, 4},
+        {"adaptive-rate 4/s min=4 max=4", 0, 4},
+        {"adaptive-rate 4/s min=4 max=4", SEC / 8, 4},
+        {"adaptive-rate 4/s min=4 max=4", 2 * SEC, 4},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        struct guard_fixture *b = open_guard_fixture(ROWS[i].limit);
+        const int64_t now_ns = T0 + ROWS[i].after_ns;
+
+        assert_true(enter(b, 2, T0).allowed);
+        withdraw(b, 2, T0, now_ns);
+        assert_false(enter(b, ROWS[i].enter + 1, now_ns).allowed);
+        assert_true(enter(b, ROWS[i].enter, now_ns).allowed);
+    }
+}
+
+/* Two are entered, one drains, the bucket is filled up again, and then the two are withdrawn: one
+ * comes back. */
+static void a_withdrawn_call_gives_back_no_more_than_it_may(void **state)
+{
+    static const char *const LIMITS[] = {"system rate=4/s", "adaptive-rate 4/s min=4 max=4"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct guard_fixture *b = open_guard_fixture(LIMITS[i]);
+
+        assert_true(enter(b, 2, T0).allowed);
+        assert_true(enter(b, 3, T0 + SEC / 4).allowed);
+        assert_false(enters(b, T0 + SEC / 4));
+        withdraw(b, 2, T0, T0 + SEC / 4);
+        assert_true(enters(b, T0 + SEC / 4));
+        assert_false(enters(b, T0 + SEC / 4));
+    }
+}
+
 /* ---- adaptive-rate ------------------------------------------------------------------------- */
 
 /* n calls enter and end at once. */
@@ -506,6 +556,8 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(the_gate_counts_the_calls_inside),
     cmocka_unit_test(the_rate_of_entry_is_a_bucket_that_knows_when),
     cmocka_unit_test(another_rate_forgets_no_event_that_is_owed),
+    cmocka_unit_test(a_withdrawn_call_gives_its_rate_back),
+    cmocka_unit_test(a_withdrawn_call_gives_back_no_more_than_it_may),
     cmocka_unit_test(it_is_a_token_bucket_at_the_rate_it_has),
     cmocka_unit_test(a_bad_second_lowers_the_rate_by_three_tenths),
     cmocka_unit_test(a_drop_lowers_it_at_once_and_once_a_second),

@@ -43,7 +43,7 @@ static int64_t memory_of(const struct weir__meter *m, int64_t now_ns)
 {
     struct weir__state *s = calloc(1, weir__meter_state_size(m));
     const struct weir__attempt enter = {.cost = 1, .now_ns = now_ns}, look = {.now_ns = now_ns};
-    const struct weir__leaving exit = {now_ns, now_ns, 1, WEIR_SUCCESS, 0};
+    const struct weir__leaving exit = {.entered_ns = now_ns, .now_ns = now_ns, .cost = 1};
     struct weir_verdict v = {0};
 
     if (s) {

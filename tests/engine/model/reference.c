@@ -239,7 +239,10 @@ static bool reference_exit(struct reference *w, const struct sim_event *event,
     out->cost = t->n > 0 ? t->cost : 0;
     k = reference_key(w, &out->key, false);
     for (int i = 0; i < t->n && i < w->revision->n; i++) {
-        const struct weir__leaving l = {t->entered_ns, reference_now(w), t->cost, event->how, 0};
+        const struct weir__leaving l = {.entered_ns = t->entered_ns,
+                                        .now_ns = reference_now(w),
+                                        .cost = t->cost,
+                                        .how = event->how};
         const struct weir__meter *m = &w->revision->meter[i];
         const bool shared = m->term.algorithm == WEIR_SYSTEM;
 
