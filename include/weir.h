@@ -790,6 +790,9 @@ WEIR_API void weir_remote_stats(struct weir *w, struct weir_remote_stats *stats)
  * keys. weir_take, weir_take_many, weir_take_all, weir_reserve and weir_wait refuse a policy with a
  * guard (WEIR_EGUARD), because what they take could never be exited; weir_peek and weir_reset
  * accept it.
+ *
+ * If the store is a Redis, `concurrency` and the rates are of all nodes, and the other guards look
+ * at this process: they are asked first, and if they refuse, the Redis is not asked.
  */
 
 /* What was entered, so that it can be exited. The caller owns it; it is plain bytes. */

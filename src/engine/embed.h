@@ -99,10 +99,15 @@ int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, str
 struct weir__ending {
     enum weir_outcome how;
     bool lapsed; /* its caller was not heard of in time: each guard is told what that means to it */
-    bool timed;  /* the caller says how long it took, ... */
+    bool withdrawn;  /* the call did not take place; `how` is WEIR_IGNORE */
+    bool timed;      /* the caller says how long it took, ... */
     int64_t took_ns; /* ... which counts up to the time since the entry */
 };
 
+/* Of a remote store's ticket: exits the guards that look at this node, without waiting for the
+ * store, whose part stays in the ticket. Other tickets stay as they are. */
+int weir__exit_node(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
+                    struct weir__now at);
 /* weir_exit with all that is known of the call. */
 int weir__exit(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
                struct weir__now at);

@@ -14,6 +14,7 @@
  *   (4) A term is not exited if its keys have started fresh since (another algorithm, a policy
  *       forgotten): the entry is no longer counted. Nor is a key that was reset since: the calls
  *       that it now counts are others (ticket.h).
+ *   (5) The guards of a remote store's ticket that look at this node are exited first, and at once.
  */
 #include "engine/key_access.h"
 #include "engine/policy/overrides.h"
@@ -21,6 +22,8 @@
 #include "engine/store/overflow.h"
 #include "engine/ticket.h"
 #include "engine/wait.h"
+
+#include <string.h>
 
 /* ---- Entering ------------------------------------------------------------------------------ */
 
@@ -56,8 +59,8 @@ int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__now 
     }
     if (error)
         return error;
-    if (!v.allowed || v.reason == WEIR_FALLBACK)
-        t->n = 0; /* the entry was not counted */
+    if (!v.allowed || (v.reason == WEIR_FALLBACK && !w->remote))
+        t->n = 0; /* the entry was not counted; of a remote store, guards of this node may be */
     *out = v;
     return 0;
 }
@@ -257,13 +260,35 @@ static int exit_terms(struct weir *w, struct weir_ticket *t, const struct weir__
     return 0;
 }
 
-/* A remote store ends the ticket as a whole; the waiters are in this process. */
-static int exit_remote(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
+int weir__exit_node(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
+                    struct weir__now at)
+{
+    struct weir_ticket mine = {.entered_ns = t->entered_ns};
+    int n = 0, error;
+
+    if (!w->remote || t->n < 0 || t->n > WEIR_TERMS_MAX)
+        return 0;
+    while (n < t->n && t->term[n].index == WEIR__TICKET_REMOTE)
+        n++;
+    if (n == t->n)
+        return 0;
+    mine.n = t->n - n;
+    memcpy(mine.term, t->term + n, (size_t)mine.n * sizeof mine.term[0]);
+    error = weir__exit(weir__engine_node(w), &mine, e, at);
+    memcpy(t->term + n, mine.term, (size_t)mine.n * sizeof mine.term[0]);
+    t->n = n + mine.n; /* without those that were exited */
+    return error;
+}
+
+/* A remote store ends its part of the ticket as a whole; the waiters are in this process. */
+static int exit_remote(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
                        struct weir__now at)
 {
+    int error = weir__exit_node(w, t, e, at);
     const struct weir_ticket was = *t;
-    const int error = t->n > 0 ? w->remote->ops->exit(w->remote, t, how, at) : 0;
 
+    if (!error && t->n > 0)
+        error = w->remote->ops->exit(w->remote, t, e->how, at);
     for (int i = 0; !error && i < was.n; i++)
         if (weir__policy_is_here(w, was.term[i].policy))
             exit_wake_next(w, was.term[i].policy, was.term[i].key);
@@ -273,14 +298,15 @@ static int exit_remote(struct weir *w, struct weir_ticket *t, enum weir_outcome 
 int weir__exit(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
                struct weir__now at)
 {
-    struct weir__leaving l = {.entered_ns = t->entered_ns, .now_ns = at.now_ns};
+    struct weir__leaving l = {
+        .entered_ns = t->entered_ns, .now_ns = at.now_ns, .withdrawn = e->withdrawn};
 
     if (!weir__now_fits(at.now_ns) || e->how < WEIR_SUCCESS || e->how > WEIR_IGNORE || t->n < 0 ||
         t->n > WEIR_TERMS_MAX)
         return WEIR_EINVAL;
     if (e->timed)
         l.idle_ns = weir__max(0, at.now_ns - t->entered_ns - weir__max(0, e->took_ns));
-    return w->remote ? exit_remote(w, t, e->how, at) : exit_terms(w, t, e, &l);
+    return w->remote ? exit_remote(w, t, e, at) : exit_terms(w, t, e, &l);
 }
 
 static int exit_ticket(struct weir *w, struct weir_ticket *t, enum weir_outcome how,

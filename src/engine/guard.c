@@ -2,6 +2,7 @@
  * load of the system. */
 #include "engine/key_access.h"
 #include "engine/policy/overrides.h"
+#include "engine/remote.h"
 #include "engine/wait.h"
 
 /* ---- A call through a guard ---------------------------------------------------------------- */
@@ -20,7 +21,9 @@ static int guard_sleep(struct weir *w, struct weir_ticket *t, struct weir_reserv
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     error = weir__timeline_sleep(&time, weir__add_sat(t->entered_ns, v->wait_ns));
     if (error) {
-        (void)weir_exit(w, t, WEIR_IGNORE);
+        const struct weir__ending withdrawn = {.how = WEIR_IGNORE, .withdrawn = true};
+
+        (void)weir__exit(w, t, &withdrawn, weir__timeline_now(&time));
         weir__reservation_withdraw(w, r, weir__timeline_now(&time));
     }
     (void)pthread_setcancelstate(cancelable, NULL);
@@ -122,10 +125,10 @@ int weir_signals_set(struct weir *w, const struct weir_signals *s)
     if (!is_signal(s->cpu_milli) || !is_signal(s->memory_milli) || !is_signal(s->load_milli) ||
         !is_signal(s->pressure_milli))
         return WEIR_EINVAL;
-    return weir__load_inject(&w->load, s);
+    return weir__load_inject(&weir__engine_node(w)->load, s);
 }
 
 void weir_signals_get(struct weir *w, struct weir_signals *s)
 {
-    *s = weir__load_shown(&w->load);
+    *s = weir__load_shown(&weir__engine_node(w)->load);
 }

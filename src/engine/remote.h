@@ -47,8 +47,11 @@ struct weir__remote_ops {
     int (*reset)(struct weir__remote *f, const struct weir_request *rq, struct weir__now at);
     int (*cancel)(struct weir__remote *f, struct weir_reservation *r, bool withdraw,
                   struct weir__now at, int64_t *back);
+    /* Of a ticket without guards of this node: those are exited before (weir__exit_node). */
     int (*exit)(struct weir__remote *f, struct weir_ticket *t, enum weir_outcome how,
                 struct weir__now at);
+    /* The engine that has the guards which look at this node. */
+    struct weir *(*node)(struct weir__remote *f);
     void (*stats)(struct weir__remote *f, struct weir_remote_stats *stats);
     /* Adds the memory and keys that this process keeps for the time when the store is down. */
     int (*room)(struct weir__remote *f, int64_t now_ns, struct weir_stats *stats);
@@ -61,6 +64,12 @@ struct weir__remote {
     const struct weir__remote_ops *ops;
     struct weir *engine; /* the engine that has this remote */
 };
+
+/* The engine in which guards look at this process: its own, unless the store is remote. */
+static inline struct weir *weir__engine_node(struct weir *w)
+{
+    return w->remote ? w->remote->ops->node(w->remote) : w;
+}
 
 /* Defined by src/redis. The options are filled. */
 int weir__remote_open(struct weir__remote **f, struct weir *w, const struct weir_options *o,

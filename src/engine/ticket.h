@@ -5,6 +5,10 @@
 
 #include "engine/engine.h"
 
+/* The index of a term of a remote store's ticket: what that store has granted. Terms of guards that
+ * look at this node come after it, as terms of the engine that has them. */
+#define WEIR__TICKET_REMOTE UINT32_MAX
+
 /* Starts a ticket for an entry, without terms yet. */
 static inline void weir__ticket_begin(struct weir_ticket *t, const struct weir *w, int64_t now_ns)
 {

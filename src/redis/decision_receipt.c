@@ -66,6 +66,8 @@ static void issue_ticket(struct weir__decision *decision, struct weir_ticket *t)
     if (!decision->verdict.allowed)
         return;
     weir__ticket_begin(t, decision->redis->remote.engine, decision->at.now_ns);
+    if (decision->lease_ns == 0)
+        return; /* the Redis has no permits of it */
     k = weir__decision_make_receipt(decision,
                                     weir__add_sat(decision->at.now_ns, decision->lease_ns));
     if (!k)
@@ -75,6 +77,7 @@ static void issue_ticket(struct weir__decision *decision, struct weir_ticket *t)
         t->term[i].policy = decision->rq[i].policy;
         t->term[i].key = weir__key_hash(decision->rq[i].policy->store, &decision->rq[i]);
         t->term[i].cost = decision->rq[i].cost;
+        t->term[i].index = WEIR__TICKET_REMOTE;
     }
     t->term[0].fingerprint = weir__receipts_keep(decision->redis->receipts, k);
 }

@@ -36,8 +36,9 @@
 struct command_parts {
     struct weir__plan_part part[WEIR_TERMS_MAX];
     int request[WEIR_TERMS_MAX]; /* by part: the number of the request */
-    int n;
-    int listed;            /* the request whose key is on a deny list, or -1 */
+    int n, terms;                /* terms: of all limits, those of guards of this node too */
+    int listed;                  /* the request whose key is on a deny list, or -1 */
+    unsigned guarded;      /* the requests with guards that look at this node: a bit for each */
     bool creation_unknown; /* some limit has no plan yet */
     int64_t limit;         /* of the first request, for results without a limit */
 };
@@ -53,18 +54,27 @@ static int add_part(struct weir__decision *decision, struct command_parts *parts
     const struct weir_request *rq = &decision->rq[i];
     const struct weir__redis_policy *p = weir__redis_policy(rq->policy);
     const struct weir__plan *plan = weir__redis_plan(decision->redis, rq->policy, by);
+    const int before = decision->terms;
 
     parts->creation_unknown = parts->creation_unknown || !plan;
-    if (by->n > WEIR_TERMS_MAX - decision->terms ||
-        (decision->account.step && by->n > WEIR_ACCOUNT_TERMS_MAX))
+    parts->terms += by->n;
+    if (parts->terms > WEIR_TERMS_MAX || (decision->account.step && by->n > WEIR_ACCOUNT_TERMS_MAX))
         return WEIR_EINVAL;
+    if (by->of_node != 0)
+        parts->guarded |= 1u << i;
     for (int k = 0; k < by->n; k++) {
-        decision->lease_ns = weir__max(decision->lease_ns, by->term[k].meter.term.lease_ns);
+        const struct weir__compiled_term *t = &by->term[by->chain[k]];
+
+        if ((by->of_node >> by->chain[k] & 1) != 0)
+            continue;
+        decision->lease_ns = weir__max(decision->lease_ns, t->meter.term.lease_ns);
         decision->request_of[decision->terms] = (unsigned char)i;
-        decision->scope_of[decision->terms] = by->term[by->chain[k]].scope;
+        decision->scope_of[decision->terms] = t->scope;
         decision->index_of[decision->terms++] = by->chain[k];
     }
     decision->resets_of[i] = atomic_load(&rq->policy->record->resets);
+    if (decision->terms == before)
+        return 0; /* the store has nothing of it */
     parts->request[parts->n] = i;
     parts->part[parts->n++] = (struct weir__plan_part){.plan = plan,
                                                        .scope = weir__redis_scope(p),
@@ -80,7 +90,8 @@ static int gather_parts(struct weir__decision *decision, struct command_parts *p
 {
     decision->terms = 0;
     decision->lease_ns = 0;
-    parts->n = 0;
+    parts->n = parts->terms = 0;
+    parts->guarded = 0;
     parts->listed = -1;
     parts->creation_unknown = false;
     for (size_t i = 0; i < decision->n; i++) {
@@ -174,6 +185,12 @@ static enum weir__plan_verb decision_plan_verb(const struct weir__decision *deci
                                             : WEIR__PLAN_TAKE;
 }
 
+static void decision_drop_bytes(struct weir__decision *decision)
+{
+    if (decision->bytes != decision->small)
+        free(decision->bytes);
+}
+
 static int decision_encode(struct weir__decision *decision, const struct command_parts *parts)
 {
     const struct weir__plan_request request =
@@ -222,6 +239,18 @@ static void decide_by_list(struct weir__decision *decision, const struct command
     if (!denied && decision->receipt && decision->receipt->ticket)
         weir__ticket_begin(decision->receipt->ticket, decision->redis->remote.engine,
                            decision->at.now_ns);
+    weir__decision_finish(decision, 0);
+}
+
+/* The store has nothing of the limits: the guards of this node have decided. */
+static void decide_by_guards(struct weir__decision *decision)
+{
+    decision->verdict = decision->guards->verdict;
+    if (decision->receipt && decision->receipt->ticket)
+        weir__ticket_begin(decision->receipt->ticket, decision->redis->remote.engine,
+                           decision->at.now_ns);
+    if (decision->receipt && decision->receipt->reservation)
+        decision->receipt->reservation->n = 0;
     weir__decision_finish(decision, 0);
 }
 
@@ -280,8 +309,7 @@ static void decision_complete(struct weir__decision *decision)
     const int more = decision->account.step == WEIR__DECISION_SETTLES;
     struct weir_verdict v;
 
-    if (decision->bytes != decision->small)
-        free(decision->bytes);
+    decision_drop_bytes(decision);
     if (c->error == 0 && weir__plan_decode(c->number, c->n - more, decision->terms, takes, &v,
                                            decision->act_us, &decision->now_us)) {
         decision->verdict = v;
@@ -342,15 +370,22 @@ static int decision_prepare(struct weir__decision *decision, struct weir__pipeli
         for (size_t i = 0; i < decision->n && error == WEIR__STALE; i++)
             error = weir__policy_refresh(decision->rq[i].policy) ?: WEIR__STALE;
     } while (error == WEIR__STALE);
-    if (!error && (parts.listed >= 0 || parts.n == 0))
+    if (error)
+        return error;
+    if (parts.listed < 0 && parts.guarded != 0 &&
+        !weir__decision_enter_guards(decision, parts.guarded))
+        decision_drop_bytes(decision);
+    else if (parts.listed < 0 && parts.n == 0 && decision->guards)
+        decide_by_guards(decision);
+    else if (parts.listed >= 0 || parts.n == 0)
         decide_by_list(decision, &parts);
-    else if (!error && (down || parts.creation_unknown))
+    else if (down || parts.creation_unknown)
         weir__decision_fall_back(decision);
-    else if (!error && weir__local_has_backlog(decision->redis->local, decision->at))
+    else if (weir__local_has_backlog(decision->redis->local, decision->at))
         for (int i = 0; i < parts.n; i++)
             weir__redis_drain_backlog(decision->redis, pipeline, &decision->rq[parts.request[i]],
                                       decision->at, decision->command.deadline_ns);
-    return error;
+    return 0;
 }
 
 /* Makes it ready to be sent, or decides it at once. */
@@ -360,6 +395,7 @@ static void decision_start(struct weir__decision *decision, struct weir__pipelin
     int error;
 
     decision->decided = false;
+    decision->guards = NULL;
     decision->bytes = decision->small;
     atomic_store_explicit(&decision->command.finished, 0, memory_order_relaxed);
     decision->command.repeats = 0;
@@ -391,8 +427,7 @@ static bool decisions_send(struct weir__pipeline *pipeline, struct weir__decisio
         if (!decision[i].decided) {
             atomic_fetch_add_explicit(&decision[i].redis->crowded, 1, memory_order_relaxed);
             weir__decision_fall_back(&decision[i]);
-            if (decision[i].bytes != decision[i].small)
-                free(decision[i].bytes);
+            decision_drop_bytes(&decision[i]);
         }
     return false;
 }
@@ -458,6 +493,7 @@ int weir__redis_decide(struct weir__remote *remote, const struct weir_request *r
     decision_start(&a, pipeline);
     (void)decisions_send(pipeline, &a, 1);
     decisions_await(pipeline, &a, 1);
+    weir__decision_join_guards(&a);
     if (a.account.step) {
         receipt->account->made = a.account.made;
         receipt->account->back = a.account.back;
@@ -524,12 +560,18 @@ int weir__redis_take_many(struct weir__remote *remote, const struct weir_request
 
 /* ---- For an event loop ----------------------------------------------------------------------- */
 
+static void decision_done(struct weir__decision *decision)
+{
+    weir__decision_join_guards(decision);
+    decision->done(decision);
+}
+
 static void decision_replied(struct weir__command *c)
 {
     struct weir__decision *decision = (struct weir__decision *)c;
 
     decision_complete(decision);
-    decision->done(decision);
+    decision_done(decision);
 }
 
 static void decision_learned(struct weir__command *c);
@@ -566,7 +608,7 @@ static void decision_proceed(struct weir__decision *decision)
     decision->command.done = decision_replied;
     decision_start(decision, decision->pipeline);
     if (decision->decided || !decisions_send(decision->pipeline, decision, 1))
-        decision->done(decision);
+        decision_done(decision);
 }
 
 static void decision_learned(struct weir__command *c)

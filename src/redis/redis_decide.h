@@ -16,6 +16,7 @@
 #define WEIR__DECISION_INLINE \
     640 /* bytes of a command that need no allocation: one or two terms, a usual key */
 
+struct weir__local_entry;
 struct weir__redis;
 
 /* What a decision does with the account of its key (account.lua). */
@@ -58,6 +59,7 @@ struct weir__decision {
     int64_t act_us[WEIR_TERMS_MAX], now_us;
     int64_t lease_ns; /* the longest lease of its limits */
     char ticket[40];
+    struct weir__local_entry *guards; /* of this node, entered; NULL: the limits have none */
     struct weir__decision_account account;
     int64_t step[4]; /* as it is sent (weir__plan_step) */
     char *bytes;     /* small, or allocated */
@@ -69,6 +71,12 @@ static inline bool weir__decision_names_requests(enum weir__verb verb)
 {
     return verb == WEIR__TAKE_ALL || verb == WEIR__ENTER_ALL;
 }
+
+/* Guards of this node (decision_guards.c). Enters those of the requests whose bits are set; false:
+ * they refuse, or there is an error, and it is decided. */
+bool weir__decision_enter_guards(struct weir__decision *decision, unsigned requests);
+/* It is decided: a grant of the store joins that of the guards, after a refusal they are left. */
+void weir__decision_join_guards(struct weir__decision *decision);
 
 /* Its error, or 0 and its verdict, are set. */
 void weir__decision_finish(struct weir__decision *decision, int error);

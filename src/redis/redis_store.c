@@ -223,9 +223,11 @@ static void carry_zeros(struct weir__plan *plan, const struct weir__redis_policy
                         const struct weir__revision *rev)
 {
     const int64_t ahead_ns = atomic_load(&p->created_us) * 1000 - p->here_ns;
+    unsigned char index[WEIR_TERMS_MAX];
 
+    (void)weir__redis_terms(rev, index);
     for (int i = 0; i < plan->n; i++) {
-        const struct weir__meter *m = &rev->term[rev->chain[i]].meter;
+        const struct weir__meter *m = &rev->term[index[i]].meter;
 
         if (m->older && m->algo->change_zero)
             carry_zero(&plan->term[i], m, ahead_ns);
@@ -386,6 +388,11 @@ static int redis_room(struct weir__remote *remote, int64_t now_ns, struct weir_s
     return weir__local_room(weir__redis_of(remote)->local, now_ns, out);
 }
 
+static struct weir *redis_node(struct weir__remote *remote)
+{
+    return weir__local_engine(weir__redis_of(remote)->local);
+}
+
 static void redis_forked(struct weir__remote *remote)
 {
     struct weir__redis *r = weir__redis_of(remote);
@@ -413,6 +420,7 @@ static const struct weir__remote_ops REDIS_OPS = {
     .reset = weir__redis_reset,
     .cancel = weir__redis_cancel,
     .exit = weir__redis_exit,
+    .node = redis_node,
     .stats = redis_stats,
     .room = redis_room,
     .forked = redis_forked,

@@ -198,10 +198,12 @@ static void undo_begin(struct weir__undo *u, struct weir__redis *r, struct weir_
 static unsigned terms_that(const struct weir__revision *by,
                            bool (*is)(const struct weir__meter *meter))
 {
+    unsigned char index[WEIR_TERMS_MAX];
+    const int n = weir__redis_terms(by, index);
     unsigned bits = 0;
 
-    for (int i = 0; i < by->n; i++)
-        if (is(&by->term[by->chain[i]].meter))
+    for (int i = 0; i < n; i++)
+        if (is(&by->term[index[i]].meter))
             bits |= 1u << i;
     return bits;
 }
@@ -232,6 +234,8 @@ static int undo_add_key(struct weir__undo *u)
         part.only = terms_that(by, has_permits);
     if (u->name.at && part.only == 0)
         error = 0; /* the limit has no permits any more */
+    else if (part.plan && part.plan->n == 0)
+        error = 0; /* nothing of it is in Redis */
     else if (part.plan)
         error = undo_add(u, &kind, &part, 0);
     weir__own_end(&own);
@@ -368,10 +372,13 @@ void weir__undo_release(struct weir *w, struct weir__pipeline *pipeline, struct 
 /* Within an RCU read section: whether the part's terms are still those that granted it. */
 static bool is_same_part(const struct weir__redis_receipt_part *m, const struct weir__revision *by)
 {
-    if (m->n != by->n || atomic_load(&m->policy->record->resets) != m->resets)
+    unsigned char index[WEIR_TERMS_MAX];
+
+    if (m->n != weir__redis_terms(by, index) ||
+        atomic_load(&m->policy->record->resets) != m->resets)
         return false;
     for (int i = 0; i < m->n; i++)
-        if (by->term[by->chain[i]].scope != m->scope[i])
+        if (by->term[index[i]].scope != m->scope[i])
             return false;
     return true;
 }

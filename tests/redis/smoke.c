@@ -425,13 +425,8 @@ static void some_keys_are_treated_otherwise(void **state)
 
 static void what_cannot_be_shared_is_refused_with_a_reason(void **state)
 {
-    static const char *const LIMITS[] = {"concurrency 10",
-                                         "breaker",
-                                         "bbr",
-                                         "system cpu=80%",
-                                         "vegas",
-                                         "token-bucket 1/s + aimd",
-                                         "adaptive-rate 1k/s min=1 max=2k"};
+    static const char *const LIMITS[] = {"concurrency 10", "breaker + concurrency 10",
+                                         "5/s + 10/s warn=80%", "5/m block=1m..1h after=10"};
     struct weir *w = open_there("");
 
     (void)state;

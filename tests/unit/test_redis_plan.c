@@ -117,6 +117,23 @@ static void the_number_of_a_calendar_stays(void **state)
     }
 }
 
+static void guards_of_one_node_are_not_in_the_plan(void **state)
+{
+    struct weir__plan *p =
+        plan_of("system cpu=80% + 10/s + bbr + concurrency 3 lease=1m + breaker");
+
+    (void)state;
+    assert_int_equal(p->n, 2);
+    assert_string_equal(p->term[0].shape, "0t"); /* as if they were not there */
+    assert_string_equal(p->term[1].shape, "1n");
+    assert_true(p->tickets);
+    weir__plan_close(p);
+    p = plan_of("breaker + vegas");
+    assert_int_equal(p->n, 0);
+    assert_int_equal(p->mask, 0);
+    weir__plan_close(p);
+}
+
 static void what_cannot_be_shared_is_refused(void **state)
 {
     struct weir_limit limit;
@@ -125,14 +142,11 @@ static void what_cannot_be_shared_is_refused(void **state)
 
     (void)state;
     assert_int_equal(
-        weir_limit_parse(&limit, "fixed-window 1/day tz=Europe/Berlin + breaker", NULL), 0);
-    assert_int_equal(weir__plan_open(&plan, &limit, 0, &why), WEIR_EINVAL);
-    assert_string_equal(why.text,
-                        "term 2: breaker measures one process: it cannot be in a shared store");
-    assert_int_equal(weir__plan_open(&plan, &limit, 0, NULL), WEIR_EINVAL);
-    memcpy(limit.term[0].tz, "Mars/Olympus", sizeof "Mars/Olympus");
+        weir_limit_parse(&limit, "breaker + fixed-window 1/day tz=Europe/Berlin", NULL), 0);
+    memcpy(limit.term[1].tz, "Mars/Olympus", sizeof "Mars/Olympus");
     assert_int_equal(weir__plan_open(&plan, &limit, 0, &why), WEIR_ENOZONE);
-    assert_string_equal(why.text, "term 1: tz=Mars/Olympus: no such time zone");
+    assert_string_equal(why.text, "term 2: tz=Mars/Olympus: no such time zone");
+    assert_int_equal(weir__plan_open(&plan, &limit, 0, NULL), WEIR_ENOZONE);
     assert_int_equal(weir_limit_parse(&limit, "concurrency 3", NULL), 0);
     assert_int_equal(weir__plan_open(&plan, &limit, 0, &why), WEIR_EINVAL);
     assert_non_null(strstr(why.text, "needs a lease"));
@@ -388,6 +402,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(every_rate_has_a_family_a_division_and_a_letter_of_its_own),
     cmocka_unit_test(plans_say_what_they_need),
     cmocka_unit_test(the_number_of_a_calendar_stays),
+    cmocka_unit_test(guards_of_one_node_are_not_in_the_plan),
     cmocka_unit_test(what_cannot_be_shared_is_refused),
     cmocka_unit_test(no_number_needs_more_than_its_room),
     cmocka_unit_test(an_exit_names_its_permits_alone),

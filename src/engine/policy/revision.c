@@ -111,6 +111,7 @@ static void add_wait_options(struct weir__wait_options *wait, const struct weir_
 void weir__revision_derive(struct weir__revision *rev)
 {
     rev->guards = rev->needs_load = false;
+    rev->of_node = 0;
     rev->wait = (struct weir__wait_options){0};
     for (int i = 0; i < rev->n; i++) {
         struct weir__compiled_term *c = &rev->term[i];
@@ -118,6 +119,8 @@ void weir__revision_derive(struct weir__revision *rev)
         c->revision = rev;
         c->patience_ns = weir__meter_patience(&c->meter);
         rev->guards = rev->guards || weir__meter_guards(&c->meter);
+        if (c->meter.algo->family == WEIR__FAMILY_LOCAL)
+            rev->of_node |= (uint16_t)(1u << i);
         rev->needs_load = rev->needs_load || c->meter.term.algorithm == WEIR_SYSTEM ||
                           c->meter.term.algorithm == WEIR_BBR;
         add_wait_options(&rev->wait, &c->meter.term, i);

@@ -59,6 +59,7 @@ struct weir__revision {
     bool plain : 1;      /* that, and a rate without warn= and block= */
     bool guards : 1;     /* some term is a guard */
     bool needs_load : 1; /* some term needs the load of the system */
+    uint16_t of_node;    /* the terms that look at one machine: a bit for each, by its index */
     struct weir__wait_options wait;
     struct weir__overrides *overrides; /* in an engine: the policy's; NULL: it has none */
     uint64_t found;       /* a key's own limit: the hash under which its override is found */

@@ -47,7 +47,7 @@ static void drain_command_ended(struct weir__command *c)
  * in which the engine asks the terms. */
 static struct drain_command *drain_command_encode(struct weir__redis *r,
                                                   const struct weir__plan_part *whole,
-                                                  const unsigned char *chain, const int64_t *events,
+                                                  const unsigned char *index, const int64_t *events,
                                                   struct weir__now at)
 {
     struct weir__plan_part part[WEIR_TERMS_MAX];
@@ -65,7 +65,7 @@ static struct drain_command *drain_command_encode(struct weir__redis *r,
     for (int i = 0; i < request.n; i++) {
         part[i] = *whole;
         part[i].only = 1u << i;
-        part[i].cost = events[chain[i]];
+        part[i].cost = events[index[i]];
     }
     room = weir__plan_encoded_size(&request);
     p = calloc(1, sizeof *p + room + whole->key.len);
@@ -86,6 +86,7 @@ static struct drain_command *drain_command_make(struct weir__redis *r,
     const struct weir__redis_policy *policy = weir__redis_policy(rq->policy);
     struct weir__plan_part part = {.scope = weir__redis_scope(policy),
                                    .key = {rq->key, rq->key_len}};
+    unsigned char index[WEIR_TERMS_MAX];
     struct weir__revision *by;
     struct drain_command *p = NULL;
     struct weir__own own;
@@ -93,8 +94,8 @@ static struct drain_command *drain_command_make(struct weir__redis *r,
     weir__own_begin(&own);
     weir__rcu_enter();
     part.plan = weir__redis_plan_for(r, rq, &by, &own);
-    if (part.plan)
-        p = drain_command_encode(r, &part, by->chain, events, at);
+    if (part.plan && weir__redis_terms(by, index) > 0)
+        p = drain_command_encode(r, &part, index, events, at);
     weir__own_end(&own);
     weir__rcu_exit();
     return p;

@@ -25,6 +25,7 @@
 #include "engine/policy/anonymous.h"
 #include "os/diag.h"
 #include "redis/fallback/local_internal.h"
+#include "redis/script/plan.h"
 
 /* ---- Open and close -------------------------------------------------------------------------- */
 
@@ -41,9 +42,9 @@ int weir__local_open(struct weir__local **out, const struct weir_options *o, int
     mine.store = NULL;
     mine.log = NULL;
     mine.max_policies =
-        mine.max_policies > WEIR_POLICIES_MOST / 2 ? WEIR_POLICIES_MOST : 2 * mine.max_policies;
+        mine.max_policies > WEIR_POLICIES_MOST / 3 ? WEIR_POLICIES_MOST : 3 * mine.max_policies;
     /* The Redis engine itself uses none of max_memory: all of it is for the keys here, and there
-     * are twice as many policies. */
+     * are three times as many policies. */
     if (mine.max_memory > 0)
         mine.max_memory +=
             weir__directory_size(mine.max_policies) - weir__directory_size(o->max_policies);
@@ -192,6 +193,28 @@ static int enforce_named(struct weir__local *l, const struct weir__local_limit *
     return weir_policy_set(l->engine, name, text, &pair->backlog, why);
 }
 
+/* The guards of this node are whole on every node, whatever their number. */
+static int enforce_guards(struct weir__local *l, struct weir__local_limit *limit,
+                          const struct weir_limit *whole, struct weir_diag *why)
+{
+    struct weir_policy *policy = atomic_load(&limit->guards);
+    char text[WEIR_LIMIT_TEXT_MAX], name[sizeof limit->name + 8];
+    struct weir_limit guards;
+    int error = 0;
+
+    if (!weir__local_guards_of(whole, &guards))
+        return 0;
+    (void)weir_limit_print(&guards, text, sizeof text);
+    (void)snprintf(name, sizeof name, "%s guards", limit->name);
+    if (!limit->anonymous)
+        error = weir_policy_set(l->engine, name, text, &policy, why);
+    else if (!policy)
+        error = open_anonymous(l, limit, 'g', &guards, &policy, why);
+    if (!error)
+        atomic_store(&limit->guards, policy);
+    return error;
+}
+
 static int64_t reported_of(const struct weir_term *t)
 {
     struct weir__meter m;
@@ -204,14 +227,16 @@ static int64_t reported_of(const struct weir_term *t)
 static void local_limit_publish(struct weir__local_limit *limit, const struct weir_limit *whole,
                                 enum weir__down_action down)
 {
-    uint64_t shared = 0, backlog = 0;
-    int n_shared = 0, n_backlog = 0, denies = -1;
+    uint64_t shared = 0, backlog = 0, guards = 0;
+    int n_shared = 0, n_backlog = 0, n_guards = 0, denies = -1;
 
     for (int i = 0; i < whole->n; i++) {
         const struct weir_term *t = &whole->term[i];
 
-        if (denies < 0 && t->fallback == WEIR_FALLBACK_DENY && !t->shadow)
+        if (denies < 0 && weir__share_denies(t))
             denies = i;
+        if (weir__term_is_of_node(t))
+            guards |= (uint64_t)i << (4 * n_guards++);
         if (weir__share_keeps(t))
             shared |= (uint64_t)i << (4 * n_shared++);
         if (weir__share_keeps(t) && t->algorithm < WEIR_FIRST_GUARD)
@@ -219,6 +244,8 @@ static void local_limit_publish(struct weir__local_limit *limit, const struct we
     }
     atomic_store(&limit->shared, shared);
     atomic_store(&limit->backlog_terms, backlog);
+    atomic_store(&limit->guard_terms, guards);
+    atomic_store(&limit->guards_n, n_guards); /* by now there is a policy, if it needs one */
     atomic_store(&limit->denies, denies);
     atomic_store(&limit->reported, reported_of(&whole->term[0]));
     atomic_store(&limit->down, (int)down); /* last: by now there is a policy, if it needs one */
@@ -231,9 +258,9 @@ static int enforce_locked(struct weir__local *l, struct weir__local_limit *limit
     struct weir__local_policies pair = {NULL, NULL};
     struct weir_limit share, rates;
     const enum weir__down_action down = weir__share_of(whole, nodes, &share);
-    int error = 0;
+    int error = enforce_guards(l, limit, whole, why);
 
-    if (down == WEIR__DOWN_SHARE) {
+    if (!error && down == WEIR__DOWN_SHARE) {
         const bool has_rates = weir__local_rates(&share, &rates);
 
         error = limit->anonymous
@@ -312,6 +339,10 @@ void weir__local_forget(struct weir__local *l, struct weir__local_limit *limit)
         (void)weir_policy_forget(l->engine, atomic_load(&limit->share));
     if (!limit->anonymous && atomic_load(&limit->backlog))
         (void)weir_policy_forget(l->engine, atomic_load(&limit->backlog));
+    if (!limit->anonymous && atomic_load(&limit->guards))
+        (void)weir_policy_forget(l->engine, atomic_load(&limit->guards));
+    if (limit->anonymous && atomic_load(&limit->guards))
+        weir__anonymous_close(l->engine, atomic_load(&limit->guards));
     local_limit_free(limit);
 }
 

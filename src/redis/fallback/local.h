@@ -1,5 +1,6 @@
-/* The local fallback: what this node grants alone while the store is down. It is a private engine
- * with a share of every limit.
+/* What this node decides alone, by a private engine: all while the store is down, by a share of
+ * every limit; and always the guards that look at this node (a breaker, the load of the machine),
+ * beside what the store decides.
  *
  * When the store is up again there is no extra burst. Only this node knows what it granted alone:
  * that is its backlog. Before the first decision of Redis on a key, this node drains the key's
@@ -53,6 +54,28 @@ int weir__local_exit(struct weir__local *l, struct weir_ticket *t, enum weir_out
                      struct weir__now at);
 void weir__local_reset(struct weir__local *l, struct weir__local_limit *limit,
                        const struct weir_request *rq, struct weir__now at);
+
+/* ---- Guards that look at this node (local_guards.c) ------------------------------------------ */
+
+/* What the guards have entered. */
+struct weir__local_entry {
+    struct weir_ticket ticket;
+    struct weir_verdict verdict;
+};
+
+bool weir__local_has_guards(const struct weir__local_limit *limit);
+/* Enters the guards of all n requests, or peeks at them: as weir__local_decide, for requests whose
+ * limits all have guards. An error: nothing is entered. */
+int weir__local_guards_enter(struct weir__local *l, struct weir__local_limit *const *limit,
+                             const struct weir_request *rq, size_t n, enum weir__verb verb,
+                             struct weir__now at, struct weir__local_entry *entry);
+/* The call does not take place: the guards forget that it entered. */
+void weir__local_guards_leave(struct weir__local *l, struct weir__local_entry *entry,
+                              struct weir__now at);
+/* The engine that has them. */
+struct weir *weir__local_engine(struct weir__local *l);
+
+/* ---- The backlog ----------------------------------------------------------------------------- */
 
 /* Whether something granted here may still count. Cheap: one atomic read. */
 bool weir__local_has_backlog(const struct weir__local *l, struct weir__now at);

@@ -216,9 +216,10 @@ int weir__local_exit(struct weir__local *l, struct weir_ticket *t, enum weir_out
 void weir__local_reset(struct weir__local *l, struct weir__local_limit *limit,
                        const struct weir_request *rq, struct weir__now at)
 {
-    struct weir_policy *const policy[] = {atomic_load(&limit->share), atomic_load(&limit->backlog)};
+    struct weir_policy *const policy[] = {atomic_load(&limit->share), atomic_load(&limit->backlog),
+                                          atomic_load(&limit->guards)};
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         struct weir_request mine = *rq;
 
         mine.policy = policy[i];

@@ -8,7 +8,6 @@
 
 #include "redis/fallback/local.h"
 
-/* The override of a key, undivided. */
 /* A limit in force here, as two policies: the share, which decides, and the backlog, which has
  * the rates of the share. NULL: there are no such terms. */
 struct weir__local_policies {
@@ -26,12 +25,14 @@ struct weir__local_anonymous {
 struct weir__local_limit {
     /* Read by deciding threads at any time. */
     struct weir_policy *_Atomic share, *_Atomic backlog; /* NULL: it never had one */
-    _Atomic int down;                                    /* enum weir__down_action */
-    _Atomic int denies;       /* the first term that denies, if one does */
-    _Atomic int64_t reported; /* `limit` in verdicts: that of the whole */
-    /* The terms of the share and of the backlog, as numbers in the whole limit: four bits each,
-     * from the lowest. */
-    _Atomic uint64_t shared, backlog_terms;
+    struct weir_policy *_Atomic guards; /* that look at this node; NULL: it never had any */
+    _Atomic int guards_n;               /* how many it has now */
+    _Atomic int down;                   /* enum weir__down_action */
+    _Atomic int denies;                 /* the first term that denies, if one does */
+    _Atomic int64_t reported;           /* `limit` in verdicts: that of the whole */
+    /* The terms of the share, of the backlog and of the guards, as numbers in the whole limit: four
+     * bits each, from the lowest. */
+    _Atomic uint64_t shared, backlog_terms, guard_terms;
 
     /* The rest is under the engine's lock. */
     struct weir__local_limit *next, *before;
@@ -61,6 +62,9 @@ static inline int weir__local_term(uint64_t terms, int i)
 
 /* The terms of a share that can have a backlog. False: there are none. */
 bool weir__local_rates(const struct weir_limit *share, struct weir_limit *rates);
+
+/* The guards among the limit's terms that look at this node. False: there are none. */
+bool weir__local_guards_of(const struct weir_limit *whole, struct weir_limit *guards);
 
 /* Puts all overrides into force, as far as there is memory. The caller holds the lock. */
 void weir__local_overrides_enforce(struct weir__local *l, struct weir__local_limit *x);

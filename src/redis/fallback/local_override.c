@@ -47,16 +47,17 @@ static int local_override_enforce(struct weir__local *l, struct weir__local_limi
                                   const void *key, size_t key_len, bool prefix,
                                   const struct weir__override *override)
 {
-    struct weir_limit whole, share, rates;
-    bool has_share = false, has_rates;
+    struct weir_limit whole, share, rates, guards;
+    bool matches = false, has_share = false, has_rates;
     int error;
 
     if (limit->anonymous)
         return 0;
     if (override) {
         weir__override_limit(override, &whole);
-        has_share = local_override_match(limit, &whole) &&
-                    weir__share_of(&whole, weir__local_nodes_now(l), &share) == WEIR__DOWN_SHARE;
+        matches = local_override_match(limit, &whole);
+        has_share =
+            matches && weir__share_of(&whole, weir__local_nodes_now(l), &share) == WEIR__DOWN_SHARE;
     }
     has_rates = has_share && weir__local_rates(&share, &rates);
     error = local_override_set(l, atomic_load(&limit->share), key, key_len, prefix,
@@ -64,6 +65,10 @@ static int local_override_enforce(struct weir__local *l, struct weir__local_limi
     if (!error)
         error = local_override_set(l, atomic_load(&limit->backlog), key, key_len, prefix,
                                    has_rates ? &rates : NULL);
+    if (!error)
+        error =
+            local_override_set(l, atomic_load(&limit->guards), key, key_len, prefix,
+                               matches && weir__local_guards_of(&whole, &guards) ? &guards : NULL);
     return error;
 }
 

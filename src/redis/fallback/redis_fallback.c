@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/ticket.h"
 #include "redis/redis_decide.h"
 #include "redis/redis_store.h"
 
@@ -78,5 +79,6 @@ void weir__decision_fall_back(struct weir__decision *decision)
         receipt->ticket->n = 1;
         receipt->ticket->term[0].policy = decision->rq[0].policy;
         receipt->ticket->term[0].key = 0; /* every caller that waits is woken */
+        receipt->ticket->term[0].index = WEIR__TICKET_REMOTE;
     }
 }

@@ -16,6 +16,7 @@
 
 #include "algo/algo.h"
 #include "base/num.h"
+#include "redis/script/plan.h"
 
 /* A node's part of that many events; at least one. */
 static int64_t share_part(int64_t events, int64_t nodes)
@@ -86,13 +87,18 @@ static void divide_term(struct weir_term *t, int64_t nodes)
             t->queue = share_part(t->queue, nodes);
         return;
     case WEIR__DIVIDE_WHOLE: return;
-    case WEIR__DIVIDE_NOTHING: return; /* it looks at this process; no shared store has it */
+    case WEIR__DIVIDE_NOTHING: return; /* it looks at this node, and has no share */
     }
 }
 
 bool weir__share_keeps(const struct weir_term *t)
 {
-    return t->fallback == WEIR_FALLBACK_LOCAL;
+    return t->fallback == WEIR_FALLBACK_LOCAL && !weir__term_is_of_node(t);
+}
+
+bool weir__share_denies(const struct weir_term *t)
+{
+    return t->fallback == WEIR_FALLBACK_DENY && !t->shadow && !weir__term_is_of_node(t);
 }
 
 enum weir__down_action weir__share_of(const struct weir_limit *whole, int64_t nodes,
@@ -104,7 +110,7 @@ enum weir__down_action weir__share_of(const struct weir_limit *whole, int64_t no
     for (int i = 0; i < whole->n; i++) {
         const struct weir_term *t = &whole->term[i];
 
-        if (t->fallback == WEIR_FALLBACK_DENY && !t->shadow)
+        if (weir__share_denies(t))
             return WEIR__DOWN_DENY;
         if (!weir__share_keeps(t))
             continue;

@@ -19,8 +19,11 @@ enum weir__down_action {
 };
 
 /* Whether the term has a share; if not, it is left out. A term is left out if the limit has no
- * share, if the term allows, or if it is a shadow without fallback=local, which refuses nothing. */
+ * share, if the term allows, if it is a shadow without fallback=local, which refuses nothing, or a
+ * guard that looks at this node, which decides as ever (local_guards.c). */
 bool weir__share_keeps(const struct weir_term *t);
+/* Whether the term makes the limit deny. */
+bool weir__share_denies(const struct weir_term *t);
 
 /* Fills *share for WEIR__DOWN_SHARE only. nodes >= 1. A share parses and prints like any limit. */
 enum weir__down_action weir__share_of(const struct weir_limit *whole, int64_t nodes,

@@ -37,6 +37,21 @@ unsigned weir__script_bit(enum weir_algorithm algorithm)
     return weir__algo_of(algorithm)->family;
 }
 
+bool weir__term_is_of_node(const struct weir_term *t)
+{
+    return weir__algo_of(t->algorithm)->family == WEIR__FAMILY_LOCAL;
+}
+
+int weir__redis_terms(const struct weir__revision *rev, unsigned char index[WEIR_TERMS_MAX])
+{
+    int n = 0;
+
+    for (int i = 0; i < rev->n; i++)
+        if ((rev->of_node >> rev->chain[i] & 1) == 0)
+            index[n++] = rev->chain[i];
+    return n;
+}
+
 /* The scripts number algorithms by themselves. */
 static int64_t script_number(enum weir_algorithm a)
 {
@@ -197,8 +212,6 @@ static void put_shape(struct weir__plan_term *to, const struct weir_term *t, int
 
 static int refuse_term(const struct weir_term *t, int place, struct weir_diag *why)
 {
-    const char *name = weir_algorithm_name(t->algorithm);
-
     if (t->block_ns > 0)
         return weir__diag(why, WEIR_EINVAL,
                           "term %d: block= cannot be in a shared store: its scripts count no "
@@ -209,35 +222,29 @@ static int refuse_term(const struct weir_term *t, int place, struct weir_diag *w
                           "term %d: warn= cannot be in a shared store: its scripts do not say what "
                           "remained before a take",
                           place + 1);
-    if (t->algorithm == WEIR_CONCURRENCY)
-        return weir__diag(why, WEIR_EINVAL,
-                          "term %d: %s needs a lease in a shared store, such as lease=60s: a "
-                          "machine that dies releases no permit",
-                          place + 1, name);
     return weir__diag(why, WEIR_EINVAL,
-                      "term %d: %s measures one process: it cannot be in a shared store", place + 1,
-                      name);
+                      "term %d: %s needs a lease in a shared store, such as lease=60s: a machine "
+                      "that dies releases no permit",
+                      place + 1, weir_algorithm_name(t->algorithm));
 }
 
 static bool can_be_shared(const struct weir_term *t)
 {
-    return weir__script_bit(t->algorithm) != 0 && t->warn_milli == 0 && t->block_ns == 0 &&
+    return t->warn_milli == 0 && t->block_ns == 0 &&
            (t->algorithm != WEIR_CONCURRENCY || t->lease_ns > 0);
 }
 
+/* `place` is that among the shared terms: guards of the node beside it do not move its keys. */
 static int plan_term_open(struct weir__plan_term *to, const struct weir_term *t, int place,
-                          int64_t created_us, struct weir_diag *why)
+                          int64_t created_us)
 {
     struct weir__meter m;
 
-    if (!can_be_shared(t))
-        return refuse_term(t, place, why);
     if (t->align == WEIR_ALIGN_CLOCK) {
         const int error = weir__zone_load(&to->zone, t->tz);
 
         if (error)
-            return weir__diag(why, error, "term %d: tz=%.*s: %s", place + 1, WEIR_ZONE_MAX, t->tz,
-                              weir_error_text(error));
+            return error;
     }
     weir__meter_init(&m, t, created_us * WEIR__NS_PER_US);
     to->kind = script_number(t->algorithm) + (t->count_denied ? COUNT_DENIED : 0) +
@@ -267,14 +274,22 @@ int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, in
     if (!p)
         return weir__diag(why, WEIR_ENOMEM, "%s", weir_error_text(WEIR_ENOMEM));
     created_us = weir__min(weir__max(0, created_us), WEIR__NOW_MAX / WEIR__NS_PER_US);
-    for (; p->n < limit->n; p->n++) {
-        const struct weir_term *t = &limit->term[p->n];
-        const int error = plan_term_open(&p->term[p->n], t, p->n, created_us, why);
+    for (int i = 0; i < limit->n; i++) {
+        const struct weir_term *t = &limit->term[i];
+        int error = 0;
 
+        if (weir__term_is_of_node(t))
+            continue;
+        if (!can_be_shared(t))
+            error = refuse_term(t, i, why);
+        else if ((error = plan_term_open(&p->term[p->n], t, p->n, created_us)) != 0)
+            (void)weir__diag(why, error, "term %d: tz=%.*s: %s", i + 1, WEIR_ZONE_MAX, t->tz,
+                             weir_error_text(error));
         if (error) {
             weir__plan_close(p);
             return error;
         }
+        p->n++;
         p->mask |= weir__script_bit(t->algorithm);
         p->tickets = p->tickets || t->algorithm == WEIR_CONCURRENCY;
         p->needs_creation_time = p->needs_creation_time || term_needs_creation_time(t);

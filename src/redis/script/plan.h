@@ -10,6 +10,7 @@
 #include <weir.h>
 
 #include "base/text.h"
+#include "engine/policy/revision.h"
 #include "limit/zone.h"
 
 #define WEIR__SHAPE_MAX 12 /* bytes of a term's shape, with its NUL: "0t", "1w10", "15l65536" */
@@ -55,9 +56,15 @@ struct weir__plan {
     struct weir__plan_term term[];
 };
 
+/* Whether it is a guard that looks at this node: then it has no part in the plan, and decides here
+ * (fallback/local_guards.c). */
+bool weir__term_is_of_node(const struct weir_term *t);
+/* The terms that are in Redis, in the script's order: how many, and their indexes in the limit. */
+int weir__redis_terms(const struct weir__revision *rev, unsigned char index[WEIR_TERMS_MAX]);
+
 /* created_us: when the limit was first defined, by Redis's clock. *why names a term that no
- * script decides (a guard that measures this process, concurrency without a lease). Returns 0,
- * WEIR_EINVAL, WEIR_ENOZONE or WEIR_ENOMEM. */
+ * script decides (concurrency without a lease, block=). A limit of guards of the node alone has a
+ * plan without terms. Returns 0, WEIR_EINVAL, WEIR_ENOZONE or WEIR_ENOMEM. */
 int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, int64_t created_us,
                     struct weir_diag *why);
 void weir__plan_close(struct weir__plan *plan);

@@ -400,15 +400,16 @@ def redis_answers_the_client_as_it_answers_the_tests():
 
 def what_no_script_decides_is_refused_by_name():
     rows = [("concurrency 5", "term 1: concurrency needs a lease"),
-            ("10/s + breaker", "term 2: breaker measures one process"),
             ("10/s + 20/s warn=80%", "term 2: warn= cannot be in a shared store"),
-            ("5/m block=1m..1h after=10", "term 1: block= cannot be in a shared store"),
-            ("system cpu=80%", "term 1: system measures one process"), ("bbr", "bbr measures"),
-            ("vegas", "vegas measures"),
-            ("gradient", "gradient measures"), ("aimd", "aimd measures"),
-            ("adaptive-rate 1k/s min=100 max=10k", "adaptive-rate measures")]
+            ("bbr + concurrency 5", "term 2: concurrency needs a lease"),
+            ("5/m block=1m..1h after=10", "term 1: block= cannot be in a shared store")]
     for (text, words), sent in zip(rows, written([Asked(text) for text, _ in rows])):
         check(f"{text} is refused", words in (sent.error or ""), sent.error)
+    for guards in ("{} + breaker", "system cpu=80% + {}", "bbr + {} + vegas",
+                   "gradient + aimd + {}", "adaptive-rate 1k/s min=100 max=10k + {}"):
+        with_guards, alone = written([Asked(guards.format("10/s")), Asked("10/s")])
+        expect(f"{guards}: as without", (with_guards.error, with_guards.keys, with_guards.terms),
+               (None, alone.keys, alone.terms))
     sent, = written([Asked("concurrency 5 lease=1500ns + 10/s", ticket="t")])
     expect("concurrency with a lease", (sent.mask, sent.terms[0][3:5], sent.keys[0]),
            (17, (2, 5), b"weir:1:{api:alice}:0n"))

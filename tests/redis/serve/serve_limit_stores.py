@@ -121,7 +121,7 @@ def a_store_that_cannot_be_is_an_error():
         (["--limit", "a=store=memory: 1/x"], "column 17: period 'x' is not valid"),
         (["--limit", "a=1/s store=file:/nonexistent/state"], "/nonexistent"),
         (["--store", "redis://:secret@127.0.0.1:99999"], "99999"),
-        (["--limit", "a=bbr + 1/s store=redis://127.0.0.1:1"], "bbr looks at one node"),
+        (["--limit", "a=bbr + 1/s warn=80% store=redis://127.0.0.1:1"], "term 2: warn= cannot be"),
     ]
     for flags, words in rows:
         try:

@@ -1,0 +1,184 @@
+/* Guards that look at one node, in limits of a Redis: one entry with the shared terms, all or
+ * nothing, through the library. The daemon's part is in tests/tickets.
+ *
+ *     remote_node_guards redis+unix:/path
+ */
+#include "observer.h"
+
+#define BREAKER "breaker errors=50% volume=2 open=1h"
+
+static int enter_now(struct weir *w, struct weir_policy *p, struct weir_ticket *t,
+                     struct weir_verdict *v)
+{
+    const struct weir_request rq = request_for(p, "k", 1, 0);
+
+    return weir_enter(w, &rq, t, v);
+}
+
+static bool enters(struct weir *w, struct weir_policy *p, struct weir_ticket *t)
+{
+    struct weir_verdict v;
+
+    assert_int_equal(enter_now(w, p, t, &v), 0);
+    assert_int_equal(v.allowed, t->n > 0);
+    return v.allowed;
+}
+
+static void fails(struct weir *w, struct weir_policy *p)
+{
+    struct weir_ticket t = {.n = 0};
+
+    assert_true(enters(w, p, &t));
+    assert_int_equal(weir_exit(w, &t, WEIR_ERROR), 0);
+    assert_int_equal(t.n, 0);
+    assert_int_equal(weir_exit(w, &t, WEIR_ERROR), 0); /* the second time it does nothing */
+}
+
+static void the_permits_are_shared_and_the_breaker_is_not(void **state)
+{
+    static const char LIMIT[] = "concurrency 1 lease=1h + 1000/s + " BREAKER;
+    struct weir *a = open_there(""), *b = open_there("");
+    struct weir_policy *p = policy(a, "db", LIMIT), *q = policy(b, "db", LIMIT);
+    struct weir_ticket t, u = {.n = 0};
+    struct weir_verdict v;
+
+    (void)state;
+    assert_true(enters(a, p, &t));
+    assert_int_equal(enter_now(b, q, &u, &v), 0);
+    assert_false(v.allowed);
+    assert_int_equal(v.reason, WEIR_LIMITED);
+    assert_int_equal(v.which, 0);
+    assert_int_equal(weir_exit(a, &t, WEIR_SUCCESS), 0);
+    fails(b, q);
+    fails(b, q);
+    assert_int_equal(enter_now(b, q, &u, &v), 0);
+    assert_false(v.allowed);
+    assert_int_equal(v.reason, WEIR_OPEN);
+    assert_int_equal(v.which, 2);
+    assert_true(v.retry_after_ns > 0 && v.retry_after_ns <= HOUR);
+    assert_true(enters(a, p, &t));
+    assert_int_equal(weir_exit(a, &t, WEIR_SUCCESS), 0);
+    assert_int_equal(observer_number("KEYS weir:1:{db:*"), 1); /* the bucket; no call is inside */
+    weir_close(a);
+    weir_close(b);
+}
+
+static void several_limits_are_entered_together(void **state)
+{
+    struct weir *w = open_there("");
+    struct weir_policy *p = policy(w, "one", BREAKER " + concurrency 5 lease=1h");
+    struct weir_policy *q = policy(w, "two", "aimd min=1 max=1 initial=1");
+    struct weir_policy *r = policy(w, "three", "concurrency 1 lease=1h");
+    const struct weir_request rq[] = {request_for(p, "k", 1, 0), request_for(q, "k", 1, 0),
+                                      request_for(r, "k", 1, 0)};
+    struct weir_ticket t, u = {.n = 0};
+    struct weir_verdict v;
+
+    (void)state;
+    assert_int_equal(weir_enter_all(w, rq, 3, &t, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(t.n, 5); /* three of the Redis, two of this node */
+    assert_int_equal(weir_enter_all(w, rq, 2, &u, &v), 0);
+    assert_false(v.allowed); /* by a guard of this node... */
+    assert_int_equal(v.which, 1);
+    assert_int_equal(v.term, 0);
+    assert_int_equal(u.n, 0);
+    assert_true(enters(w, p, &u)); /* ...and the first has charged nothing */
+    assert_int_equal(weir_exit(w, &u, WEIR_SUCCESS), 0);
+    assert_int_equal(weir_exit(w, &t, WEIR_SUCCESS), 0);
+    assert_true(enters(w, r, &u));
+    assert_int_equal(weir_enter_all(w, rq, 3, &t, &v), 0);
+    assert_false(v.allowed); /* by the Redis */
+    assert_int_equal(v.which, 2);
+    assert_int_equal(weir_exit(w, &u, WEIR_SUCCESS), 0);
+    assert_true(enters(w, q, &u)); /* and no call is in flight */
+    assert_int_equal(weir_exit(w, &u, WEIR_SUCCESS), 0);
+    weir_close(w);
+}
+
+static void the_load_of_the_machine_counts_here(void **state)
+{
+    const struct weir_signals hot = {950, WEIR_NONE, WEIR_NONE, WEIR_NONE}, cool = {10, 10, 10, 10};
+    struct weir *w = open_there("");
+    struct weir_policy *p = policy(w, "s", "system cpu=80% + 1000/s");
+    struct weir_signals seen;
+    struct weir_ticket t;
+    struct weir_verdict v;
+
+    (void)state;
+    assert_int_equal(weir_signals_set(w, &hot), 0);
+    weir_signals_get(w, &seen);
+    assert_int_equal(seen.cpu_milli, 950);
+    assert_int_equal(enter_now(w, p, &t, &v), 0);
+    assert_false(v.allowed);
+    assert_int_equal(v.reason, WEIR_OVERLOAD);
+    assert_int_equal(v.which, 0);
+    assert_int_equal(weir_signals_set(w, &cool), 0);
+    assert_true(enters(w, p, &t));
+    assert_int_equal(t.n, 1); /* the Redis has no permit of it */
+    assert_int_equal(weir_exit(w, &t, WEIR_SUCCESS), 0);
+    weir_close(w);
+}
+
+static void lists_and_resets_hold_for_both(void **state)
+{
+    static const struct weir_bytes KEY[] = {{"k", 1}};
+    struct weir *w = open_there("");
+    struct weir_policy *p = policy(w, "db", "concurrency 5 lease=1h + " BREAKER);
+    const struct weir_request rq = request_for(p, "k", 1, 0);
+    struct weir_ticket t = {.n = 0};
+    struct weir_verdict v;
+
+    (void)state;
+    fails(w, p);
+    fails(w, p);
+    assert_false(enters(w, p, &t));
+    assert_int_equal(weir_peek(w, &rq, &v), 0);
+    assert_int_equal(v.reason, WEIR_OPEN);
+    assert_int_equal(weir_list_set(w, p, WEIR_LIST_ALLOW, KEY, 1), 0);
+    assert_int_equal(enter_now(w, p, &t, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(t.n, 0);
+    assert_int_equal(weir_list_set(w, p, WEIR_LIST_ALLOW, NULL, 0), 0);
+    assert_int_equal(weir_list_set(w, p, WEIR_LIST_DENY, KEY, 1), 0);
+    assert_int_equal(enter_now(w, p, &t, &v), 0);
+    assert_int_equal(v.reason, WEIR_LISTED);
+    assert_int_equal(weir_list_set(w, p, WEIR_LIST_DENY, NULL, 0), 0);
+    assert_int_equal(weir_reset(w, &rq), 0);
+    assert_true(enters(w, p, &t));
+    assert_int_equal(weir_exit(w, &t, WEIR_SUCCESS), 0);
+    assert_int_equal(weir_take(w, &rq, &v), WEIR_EGUARD);
+    weir_close(w);
+}
+
+static void a_limit_of_guards_alone_asks_the_redis_nothing(void **state)
+{
+    struct weir *w = open_there("");
+    struct weir_policy *p = policy(w, "alone", BREAKER);
+    const struct weir_request rq = request_for(p, "k", 1, 0);
+    struct weir_verdict v;
+    struct weir_ticket t;
+
+    (void)state;
+    fails(w, p);
+    fails(w, p);
+    assert_false(enters(w, p, &t));
+    assert_int_equal(weir_peek(w, &rq, &v), 0);
+    assert_int_equal(v.reason, WEIR_OPEN);
+    assert_int_equal(weir_reset(w, &rq), 0);
+    assert_true(enters(w, p, &t));
+    assert_int_equal(weir_policy_forget(w, p), 0);
+    assert_int_equal(weir_exit(w, &t, WEIR_SUCCESS), 0); /* and nothing is left to exit */
+    assert_int_equal(observer_number("KEYS weir:1:{alone:*"), 0);
+    weir_close(w);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_permits_are_shared_and_the_breaker_is_not),
+    cmocka_unit_test(several_limits_are_entered_together),
+    cmocka_unit_test(the_load_of_the_machine_counts_here),
+    cmocka_unit_test(lists_and_resets_hold_for_both),
+    cmocka_unit_test(a_limit_of_guards_alone_asks_the_redis_nothing),
+};
+
+RUN_BESIDE("remote node guards", tests)
