@@ -31,13 +31,30 @@ static const char *limit_shown(char to[WEIR_LIMIT_TEXT_MAX], const char *text)
     return to;
 }
 
-/* Whether its guards look at one node, so that its store has none of its keys. */
-static bool limit_is_per_node(const struct serve_options *o, const struct serve_limit *l)
-{
-    struct weir_diag why;
-    bool per_node;
+/* The guards of which each daemon has a state of its own, because the limit's store is a Redis.
+ * all: the Redis has nothing of the limit. */
+struct check_guards {
+    int n;
+    bool all;
+    const char *name[WEIR_TERMS_MAX];
+};
 
-    return serve_limit_is_per_node(o, l->limit, l->store, &per_node, &why) && per_node;
+static struct check_guards limit_guards_per_node(const struct serve_options *o,
+                                                 const struct serve_limit *l)
+{
+    struct check_guards g = {0};
+    struct weir_limit limit;
+    struct weir_diag why;
+    int per_node;
+
+    if (!serve_limit_fits_store(o, l->limit, l->store, &per_node, &why) || per_node == 0 ||
+        weir_limit_parse(&limit, l->limit, NULL) != 0)
+        return g;
+    for (int i = 0; i < limit.n; i++)
+        if (limit_term_is_of_node(&limit.term[i]))
+            g.name[g.n++] = weir_algorithm_name(limit.term[i].algorithm);
+    g.all = g.n == limit.n;
+    return g;
 }
 
 /* ---- In words -------------------------------------------------------------------------------- */
@@ -78,13 +95,17 @@ static void check_print_limits(const struct serve_options *o)
     for (size_t i = 0; i < o->limits; i++) {
         char text[WEIR_LIMIT_TEXT_MAX], shown[URL_SHOWN];
         const struct serve_limit *l = &o->limit[i];
+        const struct check_guards g = limit_guards_per_node(o, l);
+        const bool names_store = l->store && !g.all;
 
-        if (limit_is_per_node(o, l))
-            (void)printf("  %-*s  %s, per node: each daemon has its own, not in the Redis\n",
-                         (int)width, l->name, limit_shown(text, l->limit));
-        else
-            (void)printf("  %-*s  %s%s%s\n", (int)width, l->name, limit_shown(text, l->limit),
-                         l->store ? ", keys in " : "", l->store ? url_shown(shown, l->store) : "");
+        (void)printf("  %-*s  %s%s%s", (int)width, l->name, limit_shown(text, l->limit),
+                     names_store ? ", keys in " : "",
+                     names_store ? url_shown(shown, l->store) : "");
+        for (int k = 0; k < g.n && !g.all; k++)
+            (void)printf("%s%s", k == 0 ? ", per node: " : ", ", g.name[k]);
+        (void)printf("%s\n", g.all     ? ", per node: each daemon has its own, not in the Redis"
+                             : g.n > 0 ? " (each daemon has its own)"
+                                       : "");
     }
 }
 
@@ -142,6 +163,19 @@ static void json_mistakes(struct weir__json *j, const struct config *c)
     weir__json_close(j, ']');
 }
 
+static void json_per_node(struct weir__json *j, struct check_guards g)
+{
+    if (g.n == 0)
+        return;
+    weir__json_key(j, "per_node");
+    weir__json_bool(j, g.all);
+    weir__json_key(j, "guards_per_node");
+    weir__json_open(j, '[');
+    for (int i = 0; i < g.n; i++)
+        weir__json_text(j, g.name[i]);
+    weir__json_close(j, ']');
+}
+
 static void json_limits(struct weir__json *j, const struct serve_options *o)
 {
     weir__json_key(j, "limits");
@@ -155,10 +189,7 @@ static void json_limits(struct weir__json *j, const struct serve_options *o)
         json_pair(j, "limit", limit_shown(text, l->limit));
         if (l->store)
             json_pair(j, "store", url_shown(shown, l->store));
-        if (limit_is_per_node(o, l)) {
-            weir__json_key(j, "per_node");
-            weir__json_bool(j, true);
-        }
+        json_per_node(j, limit_guards_per_node(o, l));
         json_pair(j, "at", l->from);
         weir__json_close(j, '}');
     }

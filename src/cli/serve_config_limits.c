@@ -218,18 +218,18 @@ static bool limit_store(struct serve_reading *r, const struct config_limit *l, c
     return *url != NULL;
 }
 
-bool serve_limit_is_per_node(const struct serve_options *o, const char *text, const char *url,
-                             bool *per_node, struct weir_diag *why)
+bool serve_limit_fits_store(const struct serve_options *o, const char *text, const char *url,
+                            int *per_node, struct weir_diag *why)
 {
     const char *store = url ? url : o->store;
     struct weir_limit limit;
 
-    *per_node = false;
+    *per_node = 0;
     if (!store || !weir__url_is_remote(store) || weir_limit_parse(&limit, text, NULL) != 0)
         return true;
-    if (!limit_can_be_remote(&limit, per_node, why))
-        return false;
-    return *per_node || !limit_give_leases(&limit, why) || stores_check_shared(&limit, why) == 0;
+    *per_node = limit_node_terms(&limit);
+    return *per_node == limit.n || !limit_give_leases(&limit, why) ||
+           stores_check_shared(&limit, why) == 0;
 }
 
 /* The command line wins. */
@@ -246,9 +246,9 @@ static bool limit_fits_store(struct serve_reading *r, const struct config_limit 
                              const char *text, const char *url)
 {
     struct weir_diag why = {.text = ""};
-    bool per_node;
+    int per_node;
 
-    if (serve_limit_is_per_node(r->options, text, url, &per_node, &why))
+    if (serve_limit_fits_store(r->options, text, url, &per_node, &why))
         return true;
     config_blame(r->config, l->limit.at, 0, "%s", why.text);
     return false;

@@ -41,11 +41,11 @@ void serve_read_changes(struct serve_reading *r);
 /* Adds the URL of a store that is open and that the file may no longer name. */
 void serve_keep_store(struct serve_reading *r, const char *url);
 
-/* Whether every daemon has its own state of the limit, because its store is a Redis and its guards
- * look at one node. False and *why: it mixes such guards with terms that all nodes share, or has a
- * term that no Redis can have. */
-bool serve_limit_is_per_node(const struct serve_options *o, const char *text, const char *url,
-                             bool *per_node, struct weir_diag *why);
+/* Whether the limit's store can have it. *per_node: of how many of its terms each daemon has a
+ * state of its own, because the store is a Redis and they look at one node. False and *why: it has
+ * a term that no Redis can have. */
+bool serve_limit_fits_store(const struct serve_options *o, const char *text, const char *url,
+                            int *per_node, struct weir_diag *why);
 
 /* Whether that option was given on the command line. */
 bool serve_option_seen(const struct serve_reading *r, const char *name);

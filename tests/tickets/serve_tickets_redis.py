@@ -131,24 +131,163 @@ def guards_of_a_node():
         for _ in range(2):
             a.ask("WEIR.EXIT", ticket(a, "b"), "ERROR")
         expect("a breaker is of one node", [enter(a, "b")[0], enter(b, "b")[0]], [0, 1])
-        reply = a.ask("WEIR.LIMIT", "SET", "m", "breaker + 10/s")
-        check("with rates it is refused, and says why", isinstance(reply, Error) and
-              "breaker looks at one node" in str(reply), reply)
-        expect("unless all of it is in memory",
-               [a.ask("WEIR.LIMIT", "SET", "m", "breaker + 10/s store=memory:"), enter(a, "m")[0]],
-               ["OK", 1])
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "weir.yaml")
         for text, status, part in (
                 ("b: breaker", 0, ", per node: each daemon has its own"),
                 ("c: concurrency 5", 0, "c  concurrency 5 lease=1m\n"),
-                ("m: breaker + 10/s", 1, "3:6: breaker looks at one node")):
+                ("m: concurrency 2 + bbr + breaker", 0,
+                 "m  concurrency 2 lease=1m + bbr + breaker, per node: bbr, breaker (each daemon "
+                 "has its own)\n"),
+                ("x: concurrency 2 + 5/s warn=80% + breaker", 1, "3:6: term 2: warn= cannot be")):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(f"store: redis://127.0.0.1:1\nlimits:\n  {text}\n")
             done = subprocess.run([WEIR, "check", path], capture_output=True, text=True,
                                   check=False)
             check(f"weir check: {text}", done.returncode == status and
                   part in done.stdout + done.stderr, done)
+
+
+def refusal(c, limit, key="k"):
+    """Why an entry is refused, and by which term of the text."""
+    reply = c.ask("WEIR.ENTER", limit, key, "VERBOSE")
+    said = dict(zip(reply[::2], reply[1::2]))
+    return "granted" if said[b"allowed"] else (said[b"reason"].decode(), said[b"which"])
+
+
+def guards_of_a_node_beside_shared_terms():
+    """One entry, all or nothing: the permits are of all nodes, the breaker of each."""
+    limit = "m=concurrency 2 lease=1h + 100/s + breaker errors=50% volume=2 open=1h"
+    with a_fleet("--limit", limit) as (redis, _, (a, b)):
+        t, u = ticket(a, "m"), ticket(b, "m")
+        expect("the permits are shared", [enter(a, "m")[0], enter(b, "m")[0]], [0, 0])
+        expect("and refuse by their place in the text", refusal(a, "m"), ("LIMITED", 0))
+        expect("an id is of one daemon, whose breaker learns", len(t), 35)
+        check("another does not know it", stale(b.ask("WEIR.EXIT", t)))
+        expect("they exit", [a.ask("WEIR.EXIT", t, "ERROR"), b.ask("WEIR.EXIT", u)], ["OK", "OK"])
+        check("once", stale(a.ask("WEIR.EXIT", t)))
+        expect("and free both permits", [left(a, "m"), left(b, "m")], [2, 2])
+        a.ask("WEIR.EXIT", ticket(a, "m"), "ERROR")
+        asked = commands(redis)
+        expect("two errors open it, which has the third place", refusal(a, "m"), ("OPEN", 2))
+        expect("and it spares the Redis the question", commands(redis), asked)
+        reply = enter(a, "m")
+        check("it says when to come back", 3_590_000 < reply[3] <= 3_600_000, reply)
+        expect("a peek says so too", a.ask("WEIR.PEEK", "m", "k")[0], 0)
+        expect("on one node only", [enter(a, "m")[0], enter(b, "m")[0]], [0, 1])
+        expect("a reset of the key closes it", (a.ask("WEIR.RESET", "m", "k"), enter(a, "m")[0]),
+               ("OK", 1))
+        reply = a.ask("WEIR.TAKE", "m", "k")
+        check("a take is refused, and says why",
+              isinstance(reply, Error) and "WEIR.ENTER" in str(reply), reply)
+        expect("a literal has both too",
+               enter(a, "concurrency 1 lease=1m + breaker", key="l")[0], 1)
+
+
+def commands(redis):
+    """How many scripts the Redis has run."""
+    stats = redis.client.call("INFO", "commandstats")
+    return int(str(stats).partition("cmdstat_evalsha:calls=")[2].partition(",")[0] or 0)
+
+
+def what_a_redis_refuses_leaves_no_trace():
+    """A half-open breaker has one probe; calls in flight are counted by vegas; system has a rate.
+    None of them keeps anything of a call that the Redis refuses."""
+    with a_fleet("--limit", "p=concurrency 1 lease=1h + breaker errors=50% volume=1 open=200ms",
+                 "--limit", "s=concurrency 1 lease=1h + system inflight=2 rate=3/h",
+                 "--limit", "r=concurrency 1 lease=1h + adaptive-rate 3/h min=3 max=3",
+                 ) as (_, _, (a, b)):
+        a.ask("WEIR.EXIT", ticket(a, "p"), "ERROR")
+        expect("open", enter(a, "p")[0], 0)
+        t = ticket(b, "p")
+        check("half open, and the permits refuse", until(
+            lambda: refusal(a, "p") == ("LIMITED", 0)))
+        for _ in range(3):
+            expect("the probe is there again", refusal(a, "p"),
+                   ("LIMITED", 0))
+        expect("the permit", b.ask("WEIR.EXIT", t), "OK")
+        expect("and the probe passes", a.ask("WEIR.EXIT", ticket(a, "p")), "OK")
+        for name in ("s", "r"):
+            t = ticket(b, name)
+            for _ in range(9):
+                expect(f"{name}: refused by the permits",
+                       refusal(a, name), ("LIMITED", 0))
+            b.ask("WEIR.EXIT", t)
+            for _ in range(3):
+                expect(f"{name}: its rate has three, as before",
+                       a.ask("WEIR.EXIT", ticket(a, name)), "OK")
+            expect(f"{name}: and no more", refusal(a, name), ("LIMITED", 1))
+
+
+def guards_of_a_node_while_the_redis_is_down():
+    """The guards decide as ever, and the rest falls back."""
+    breaker = "breaker errors=50% volume=2 open=1h"
+    with a_fleet("--limit", f"l=concurrency 4 lease=1h fallback=local + {breaker}",
+                 "--limit", f"f=100/s fallback=allow + {breaker}",
+                 "--limit", f"d=100/s fallback=deny + {breaker}", n=1,
+                 timeout="200ms") as (redis, _, (a,)):
+        held = ticket(a, "l")
+        redis.kill()
+        check("it is down", until(lambda: enter(a, "d")[0] == 0))
+        for name in ("l", "f"):
+            expect(f"{name}: one error", a.ask("WEIR.EXIT", ticket(a, name), "ERROR"), "OK")
+            expect(f"{name}: and another", a.ask("WEIR.EXIT", ticket(a, name), "ERROR"), "OK")
+            expect(f"{name}: open", refusal(a, name), ("OPEN", 1))
+        reply = a.ask("WEIR.EXIT", held, "ERROR")
+        check("a permit of the Redis waits for it", isinstance(reply, Error), reply)
+        redis.start()
+        check("it is up", until(lambda: enter(a, "d")[0] == 1))
+        expect("the breaker stays open", refusal(a, "l"),
+               ("OPEN", 1))
+        check("and the permit goes back", until(lambda: a.ask("WEIR.EXIT", held) == "OK" or
+                                                stale(a.ask("WEIR.EXIT", held))))
+
+
+def a_ticket_that_lapses_tells_the_guards_of_its_node():
+    with a_fleet("--limit", "m=concurrency 1 queue=9 max-wait=1m lease=1h + breaker errors=50% "
+                 "volume=2 open=1h", "--limit", "r=100/s + aimd min=1 max=1 initial=1") as (
+                     _, (one, _), (a, b)):
+        t = ticket(a, "m", "TTL", "200ms")
+        with one.resp() as other, one.resp() as third:
+            other.send("WEIR.ENTER", "m", "k", "WAIT", "30s")
+            check("one waits", until(lambda: a.info()["delayed_replies"] == "1"))
+            got = other.read()
+            expect("and enters when the ticket lapses", (got[0], a.info()["tickets_lapsed"]),
+                   (1, "1"))
+            third.send("WEIR.ENTER", "m", "k", "WAIT", "30s", "VERBOSE")
+            check("another waits", until(lambda: a.info()["delayed_replies"] == "1"))
+            expect("the second failure opens the breaker", a.ask("WEIR.EXIT", got[6], "ERROR"),
+                   "OK")
+            got = third.read()
+            check("and a waiter is refused", b"OPEN" in got, got)
+        check("the first is stale", stale(a.ask("WEIR.EXIT", t)))
+        expect("the permit is free for the other node", enter(b, "m")[0], 1)
+        with one.resp() as other:
+            ticket(other, "r", "CONN")
+            expect("in flight", enter(a, "r")[0], 0)
+        check("a connection that ends leaves the guard", until(lambda: enter(a, "r")[0] == 1))
+        t = ticket(b, "r")
+        expect("each node has its own", b.ask("WEIR.EXIT", t), "OK")
+
+
+def guards_of_a_node_change_live():
+    with a_fleet("--limit", "m=concurrency 2 lease=1h", n=1) as (_, _, (a,)):
+        t = ticket(a, "m")
+        text = "concurrency 2 lease=1h + breaker errors=50% volume=2 open=1h"
+        expect("a guard comes", a.ask("WEIR.LIMIT", "SET", "m", text), "OK")
+        expect("the permits stay", left(a, "m"), 1)
+        for _ in range(2):
+            a.ask("WEIR.EXIT", ticket(a, "m"), "ERROR")
+        expect("it opens", enter(a, "m")[0], 0)
+        expect("an override has both", a.ask("WEIR.OVERRIDE", "SET", "m", "j", "concurrency 2 "
+                                             "lease=1h + breaker errors=50% volume=1 open=1h"),
+               "OK")
+        a.ask("WEIR.EXIT", ticket(a, "m", key="j"), "ERROR")
+        expect("and opens at once", refusal(a, "m", "j"), ("OPEN", 1))
+        expect("it goes again", a.ask("WEIR.LIMIT", "SET", "m", "concurrency 2 lease=1h"), "OK")
+        expect("and refuses nothing", enter(a, "m")[0], 1)
+        expect("the first ticket is good", a.ask("WEIR.EXIT", t), "OK")
+        expect("deleted", a.ask("WEIR.LIMIT", "DEL", "m"), 1)
 
 
 def a_redis_goes_down():
@@ -190,7 +329,10 @@ def clients_and_daemons_are_killed():
 
 
 SCENES = [permits_are_shared, a_ticket_is_good_on_every_node, leases_and_connections_end,
-          a_permit_is_waited_for, guards_of_a_node, a_redis_goes_down,
+          a_permit_is_waited_for, guards_of_a_node, guards_of_a_node_beside_shared_terms,
+          what_a_redis_refuses_leaves_no_trace, guards_of_a_node_while_the_redis_is_down,
+          guards_of_a_node_change_live, a_ticket_that_lapses_tells_the_guards_of_its_node,
+          a_redis_goes_down,
           clients_and_daemons_are_killed]
 
 if __name__ == "__main__":

@@ -68,25 +68,18 @@ bool limit_has_guard(const struct weir_limit *l)
     return false;
 }
 
-bool limit_can_be_remote(const struct weir_limit *l, bool *per_node, struct weir_diag *why)
+bool limit_term_is_of_node(const struct weir_term *t)
 {
-    const char *guard = NULL;
-    int guards = 0;
+    return t->algorithm >= WEIR_FIRST_GUARD && t->algorithm != WEIR_CONCURRENCY;
+}
+
+int limit_node_terms(const struct weir_limit *l)
+{
+    int n = 0;
 
     for (int i = 0; i < l->n; i++)
-        if (l->term[i].algorithm >= WEIR_FIRST_GUARD && l->term[i].algorithm != WEIR_CONCURRENCY) {
-            guard = guard ? guard : weir_algorithm_name(l->term[i].algorithm);
-            guards++;
-        }
-    *per_node = guards > 0;
-    if (guards == 0 || guards == l->n)
-        return true;
-    why->column = 0;
-    (void)snprintf(why->text, sizeof why->text,
-                   "%s looks at one node, and the other terms are for all nodes of the Redis: give "
-                   "%s a limit of its own, or put the whole limit into memory: (store=memory:)",
-                   guard, guard);
-    return false;
+        n += limit_term_is_of_node(&l->term[i]);
+    return n;
 }
 
 bool limit_give_leases(struct weir_limit *l, struct weir_diag *why)
@@ -107,20 +100,6 @@ bool limit_give_leases(struct weir_limit *l, struct weir_diag *why)
         t->lease_ns = TICKET_LEASE_NS;
     }
     return true;
-}
-
-/* The limit is for a Redis: if each node has its own state of it, that is in memory. */
-static int limits_move_to_node(struct names *n, const struct weir_limit *limit,
-                               struct store **store, struct weir_diag *why)
-{
-    bool per_node;
-
-    if (!limit_can_be_remote(limit, &per_node, why))
-        return WEIR_EINVAL;
-    if (!per_node)
-        return 0;
-    *store = stores_of_node(names_stores(n));
-    return 0;
 }
 
 /* By the writer. Without a store: the store where the limit is, otherwise the daemon's own. */
@@ -156,8 +135,8 @@ static int limits_set_locked(struct names *n, struct weir__slice name, const cha
     }
     if (!store)
         store = known ? known->store : &names_stores(n)->store[0];
-    if (!error && store->remote)
-        error = limits_move_to_node(n, &limit, &store, why);
+    if (!error && store->remote && limit_node_terms(&limit) == limit.n)
+        store = stores_of_node(names_stores(n)); /* the Redis would have nothing of it */
     if (!error)
         error = weir__policy_set_now(store->engine, copy, text, &p, why);
     if (error)

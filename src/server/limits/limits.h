@@ -96,10 +96,10 @@ bool limit_name_is_valid(struct weir__slice name);
 bool limit_give_leases(struct weir_limit *l, struct weir_diag *why);
 /* True if it is entered, and cannot be taken from. */
 bool limit_has_guard(const struct weir_limit *l);
-/* A guard that looks at one machine cannot be in a Redis: every daemon has its own state of such a
- * limit, in memory. *per_node: that is so. False and *why: other terms of it are for all daemons
- * together. */
-bool limit_can_be_remote(const struct weir_limit *l, bool *per_node, struct weir_diag *why);
+/* A guard that looks at one machine is not in a Redis: each daemon has a state of its own, whatever
+ * the other terms of the limit are. And how many such terms there are. */
+bool limit_term_is_of_node(const struct weir_term *t);
+int limit_node_terms(const struct weir_limit *l);
 
 /* True if keys cannot be carried over (limits.md, Live change). */
 bool limit_starts_fresh(const struct weir_limit *from, const struct weir_limit *to);

@@ -538,9 +538,13 @@ void remote_exit(struct worker *w, struct conn *c, const struct limit_op *op,
 void remote_leave(struct worker *w, const struct limit *limit, const struct weir_ticket *entered)
 {
     const struct limit_op op = {.limit = limit};
+    const struct weir__ending withdrawn = {.how = WEIR_IGNORE, .withdrawn = true};
+    struct weir *engine = store_of(limit)->engine;
+    struct weir_ticket rest = *entered;
 
-    if (entered->n > 0)
-        remote_exit(w, NULL, &op, entered, WEIR_IGNORE);
+    (void)weir__exit_node(engine, &rest, &withdrawn, weir__now_of(engine));
+    if (rest.n > 0)
+        remote_exit(w, NULL, &op, &rest, WEIR_IGNORE);
 }
 
 void remote_release(struct conn *c, const struct limit_op *op)

@@ -55,9 +55,10 @@ int ticket_settle(struct worker *w, struct limit_op *op, int error, struct weir_
                   const char *name, const struct weir_verdict *v)
 {
     if (!error && v->allowed) {
-        if (v->reason == WEIR_FALLBACK)
-            entered->n = 0; /* the entry was not counted */
-        if (name && entered->n > 0)
+        if (v->reason == WEIR_FALLBACK && !store_of(op->limit)->remote)
+            entered->n = 0; /* the entry was not counted; of a remote store, guards here may be */
+        /* Another daemon could free its permits, but not tell the guards here how it ended. */
+        if (name && entered->n > 0 && limit_node_terms(op->limit->parsed) == 0)
             (void)snprintf(op->ticket->name, sizeof op->ticket->name, "%s", name);
         error = ticket_issue(w, op->ticket, entered);
         if (!error) {
