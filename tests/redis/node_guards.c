@@ -5,6 +5,10 @@
  */
 #include "observer.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #define BREAKER "breaker errors=50% volume=2 open=1h"
 
 static int enter_now(struct weir *w, struct weir_policy *p, struct weir_ticket *t,
@@ -173,12 +177,94 @@ static void a_limit_of_guards_alone_asks_the_redis_nothing(void **state)
     weir_close(w);
 }
 
+/* ---- Many callers ---------------------------------------------------------------------------- */
+
+#define CALLERS 4 /* of each node */
+#define CALLS   400
+
+struct node {
+    struct weir *w;
+    struct weir_policy *p;
+    atomic_int inside, most; /* of this node */
+};
+
+static atomic_int all_inside, all_most;
+
+static void note_most(atomic_int *most, int n)
+{
+    int seen = atomic_load(most);
+
+    while (seen < n && !atomic_compare_exchange_weak(most, &seen, n))
+        continue;
+}
+
+static void *call_often(void *arg)
+{
+    struct node *n = arg;
+
+    for (int i = 0; i < CALLS; i++) {
+        const struct weir_request rq = request_for(n->p, "k", 1, 0);
+        struct weir_ticket t;
+        struct weir_verdict v;
+
+        if (weir_enter(n->w, &rq, &t, &v) != 0 || !v.allowed)
+            continue;
+        note_most(&n->most, atomic_fetch_add(&n->inside, 1) + 1);
+        note_most(&all_most, atomic_fetch_add(&all_inside, 1) + 1);
+        sched_yield();
+        atomic_fetch_sub(&all_inside, 1);
+        atomic_fetch_sub(&n->inside, 1);
+        if (weir_exit(n->w, &t, WEIR_IGNORE) != 0)
+            return arg;
+    }
+    return NULL;
+}
+
+/* Three at once on all nodes, two on each: both bounds hold, and in the end both are free. */
+static void both_bounds_hold_for_many_callers(void **state)
+{
+    static const char LIMIT[] = "concurrency 3 lease=1h + aimd min=2 max=2 initial=2";
+    struct node node[2] = {{.w = NULL}};
+    pthread_t caller[2 * CALLERS];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        node[i].w = open_there("");
+        node[i].p = policy(node[i].w, "db", LIMIT);
+    }
+    for (int i = 0; i < 2 * CALLERS; i++)
+        assert_int_equal(pthread_create(&caller[i], NULL, call_often, &node[i % 2]), 0);
+    for (int i = 0; i < 2 * CALLERS; i++) {
+        void *failed;
+
+        assert_int_equal(pthread_join(caller[i], &failed), 0);
+        assert_null(failed);
+    }
+    print_message("  at most %d inside, %d and %d of each node\n", atomic_load(&all_most),
+                  atomic_load(&node[0].most), atomic_load(&node[1].most));
+    assert_in_range(atomic_load(&all_most), 1, 3);
+    for (int i = 0; i < 2; i++) {
+        struct weir_ticket t[3];
+
+        assert_in_range(atomic_load(&node[i].most), 1, 2);
+        assert_true(enters(node[i].w, node[i].p, &t[0]));
+        assert_true(enters(node[i].w, node[i].p, &t[1]));
+        assert_false(enters(node[i].w, node[i].p, &t[2]));
+        assert_int_equal(weir_exit(node[i].w, &t[0], WEIR_IGNORE), 0);
+        assert_int_equal(weir_exit(node[i].w, &t[1], WEIR_IGNORE), 0);
+    }
+    assert_int_equal(observer_number("KEYS weir:1:{db:*"), 0);
+    for (int i = 0; i < 2; i++)
+        weir_close(node[i].w);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_permits_are_shared_and_the_breaker_is_not),
     cmocka_unit_test(several_limits_are_entered_together),
     cmocka_unit_test(the_load_of_the_machine_counts_here),
     cmocka_unit_test(lists_and_resets_hold_for_both),
     cmocka_unit_test(a_limit_of_guards_alone_asks_the_redis_nothing),
+    cmocka_unit_test(both_bounds_hold_for_many_callers),
 };
 
 RUN_BESIDE("remote node guards", tests)
