@@ -1,8 +1,8 @@
 /* Guards of this node in a decision of a Redis: entered before the store is asked.
  *
- * A limit may join terms that all nodes share and guards that look at one node (local_guards.c), all
- * or nothing. The guards are entered first: they answer at once, and a breaker that is open spares
- * the store the question. If the store then refuses, the entry is taken back.
+ * A limit may join terms that all nodes share and guards that look at one node (local_guards.c),
+ * all or nothing. The guards are entered first: they answer at once, and a breaker that is open
+ * spares the store the question. If the store then refuses, the entry is taken back.
  *
  * Invariants:
  *   (1) A call that the store refuses leaves nothing in the guards. While the store is being asked,
@@ -110,8 +110,6 @@ void weir__decision_join_guards(struct weir__decision *decision)
     struct weir__local_entry *entry = decision->guards;
     struct weir__receipt *receipt = decision->receipt;
 
-    if (!entry)
-        return;
     decision->guards = NULL;
     if (!decision->error)
         guards_join_verdict(&decision->verdict, &entry->verdict);

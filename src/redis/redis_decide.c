@@ -53,9 +53,11 @@ static int add_part(struct weir__decision *decision, struct command_parts *parts
 {
     const struct weir_request *rq = &decision->rq[i];
     const struct weir__redis_policy *p = weir__redis_policy(rq->policy);
-    const struct weir__plan *plan = weir__redis_plan(decision->redis, rq->policy, by);
+    const struct weir__plan *plan = atomic_load_explicit(&by->plan, memory_order_acquire);
     const int before = decision->terms;
 
+    if (!plan) /* its first decision */
+        plan = weir__redis_plan(decision->redis, rq->policy, by);
     parts->creation_unknown = parts->creation_unknown || !plan;
     parts->terms += by->n;
     if (parts->terms > WEIR_TERMS_MAX || (decision->account.step && by->n > WEIR_ACCOUNT_TERMS_MAX))
@@ -451,6 +453,12 @@ static void decisions_await(struct weir__pipeline *pipeline, struct weir__decisi
 
 /* ---- For threads that wait ------------------------------------------------------------------- */
 
+/* The pipeline of this thread: its commands stay in order. */
+static struct weir__pipeline *decision_pipeline(struct weir__redis *r)
+{
+    return r->address.connections == 1 ? r->pipeline[0] : weir__redis_pipeline(r);
+}
+
 static bool wants_receipt(const struct weir__receipt *receipt)
 {
     return receipt && (receipt->reservation || receipt->ticket);
@@ -475,7 +483,7 @@ int weir__redis_decide(struct weir__remote *remote, const struct weir_request *r
                        struct weir_verdict *v)
 {
     struct weir__redis *r = weir__redis_of(remote);
-    struct weir__pipeline *pipeline = weir__redis_pipeline(r);
+    struct weir__pipeline *pipeline = decision_pipeline(r);
     struct weir__decision a;
 
     if (wants_receipt(receipt) && !weir__receipts_have_room(r->receipts, at.now_ns))
@@ -493,7 +501,8 @@ int weir__redis_decide(struct weir__remote *remote, const struct weir_request *r
     decision_start(&a, pipeline);
     (void)decisions_send(pipeline, &a, 1);
     decisions_await(pipeline, &a, 1);
-    weir__decision_join_guards(&a);
+    if (a.guards)
+        weir__decision_join_guards(&a);
     if (a.account.step) {
         receipt->account->made = a.account.made;
         receipt->account->back = a.account.back;
@@ -507,7 +516,7 @@ static int decisions_take(struct weir__redis *r, struct weir__decision *decision
                           const struct weir_request *rq, size_t n, struct weir__now at,
                           struct weir_verdict *v)
 {
-    struct weir__pipeline *pipeline = weir__redis_pipeline(r);
+    struct weir__pipeline *pipeline = decision_pipeline(r);
     int error = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -562,7 +571,8 @@ int weir__redis_take_many(struct weir__remote *remote, const struct weir_request
 
 static void decision_done(struct weir__decision *decision)
 {
-    weir__decision_join_guards(decision);
+    if (decision->guards)
+        weir__decision_join_guards(decision);
     decision->done(decision);
 }
 

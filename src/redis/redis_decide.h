@@ -75,7 +75,8 @@ static inline bool weir__decision_names_requests(enum weir__verb verb)
 /* Guards of this node (decision_guards.c). Enters those of the requests whose bits are set; false:
  * they refuse, or there is an error, and it is decided. */
 bool weir__decision_enter_guards(struct weir__decision *decision, unsigned requests);
-/* It is decided: a grant of the store joins that of the guards, after a refusal they are left. */
+/* It is decided, and has entered guards: a grant of the store joins theirs, after a refusal they
+ * are left. */
 void weir__decision_join_guards(struct weir__decision *decision);
 
 /* Its error, or 0 and its verdict, are set. */

@@ -296,8 +296,6 @@ struct weir__pipeline *weir__redis_pipeline(struct weir__redis *r)
     static _Atomic unsigned threads;
     static __thread unsigned number; /* from 1 */
 
-    if (r->address.connections == 1)
-        return r->pipeline[0];
     if (number == 0)
         number = atomic_fetch_add(&threads, 1) + 1;
     return r->pipeline[number % (unsigned)r->address.connections];

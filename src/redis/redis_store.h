@@ -77,7 +77,7 @@ static inline struct weir__slice weir__redis_scope(const struct weir__redis_poli
     return (struct weir__slice){p->scope, p->scope_len};
 }
 
-/* The pipeline of this thread: its commands stay in order. */
+/* One of several pipelines: that of this thread, so that its commands stay in order. */
 struct weir__pipeline *weir__redis_pipeline(struct weir__redis *r);
 
 /* Within an RCU read section: the revision's plan. NULL: there is none now; fall back. */

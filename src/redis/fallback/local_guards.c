@@ -1,8 +1,8 @@
 /* Guards that look at this node, in a limit whose other terms are in the Redis.
  *
  * A breaker judges what this node calls, `system` and the adaptive guards the load that this node
- * sees: no other node can decide that for it. So in `concurrency 10 lease=60s + 100/s + breaker` the
- * first two terms are shared, and the breaker is this node's own. Its states are in the private
+ * sees: no other node can decide that for it. So in `concurrency 10 lease=60s + 100/s + breaker`
+ * the first two terms are shared, and the breaker is this node's own. Its states are in the private
  * engine, whether the store is up or down.
  *
  * Invariants:
