@@ -18,6 +18,8 @@
 --   (4) since is -1 if the term did not take the estimate, -2 if it gives nothing back. Of a bucket
 --       it is the least that the key has owed since, in events; else what row.settle compares.
 --   (5) Requests that do not name all the terms of an account leave it alone.
+--   (6) A stamp is what the bucket owed after the key was last reserved from or settled. What has
+--       lapsed as nothing is settled before the call that finds it, without what that call takes.
 if accounts[1] then
   local UNTAKEN, NO_RETURN = -1, -2
   local states -- by key, as main.lua has them
@@ -91,6 +93,12 @@ if accounts[1] then
                              events_of(t, is[1], is[2])), 0)
         a.stamps[k] = is
       end
+    end
+  end
+
+  local function set_stamps(a)
+    for k, t in ipairs(a.terms) do
+      a.stamps[k] = stamp_of(t, states[t.key])
     end
   end
 
@@ -169,10 +177,12 @@ if accounts[1] then
     local of = cmsgpack.unpack(string.sub(a.raw, 9))
 
     if of[1] ~= a.keys then
-      return head % 256 > 6 -- its terms are no more, and so are its slots
+      a.noted = head % 256 > 6 -- its terms are no more, and so are its slots
+      return a.noted
     end
     a.until_us, a.stamps, a.slots = of[3], of[4], of[5]
-    for k = 1, of[2] ~= a.numbers and #keys or 0 do
+    a.noted = of[2] ~= a.numbers -- to be written, even if nothing is settled
+    for k = 1, a.noted and #keys or 0 do
       for _, slot in ipairs(a.slots) do -- across a change nothing is given back
         slot[4 + k] = slot[4 + k] == UNTAKEN and UNTAKEN or drains(a.terms[k]) and 0 or NO_RETURN
       end
@@ -223,6 +233,7 @@ if accounts[1] then
         if due_of(a) <= now then
           note_owed(a)
           sweep(a)
+          set_stamps(a)
         end
       end
     end
@@ -283,8 +294,8 @@ if accounts[1] then
   function accounts.finish(of, reasons, reset)
     states = of
     for _, a in ipairs(accounts) do
-      for k, t in ipairs(a.noted and a.terms or {}) do
-        a.stamps[k] = stamp_of(t, states[t.key])
+      if a.noted and head % 256 > 6 then -- invariant (6)
+        set_stamps(a)
       end
       if reasons then
         fill_slot(a, reasons)
