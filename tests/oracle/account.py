@@ -17,8 +17,10 @@ class Slot:
 
 
 class Account:
-    def __init__(self, lineages, version):
-        self.lineages, self.version, self.slots, self.states = lineages, version, {}, None
+    """Of terms in these places, with these numbers."""
+
+    def __init__(self, places, numbers):
+        self.places, self.numbers, self.slots, self.states = places, numbers, {}, None
 
 
 def drains(t):
@@ -75,17 +77,25 @@ def without(t, s, now, n, name, zero):
 class Accounts:
     """What a Sim has of accounts: self.accounts, by key."""
 
+    def places(self, terms):
+        """What the account of a key belongs to: it is void for others."""
+        return [t.lineage for t in terms]
+
+    def numbers(self, terms):
+        """By which a live change is noticed: what is open then gives nothing back."""
+        return len(self.versions)
+
     def account(self, key, terms):
         """The key's account, as far as it is still true."""
-        lineages, version = [t.lineage for t in terms], len(self.versions)
+        places, numbers = self.places(terms), self.numbers(terms)
         a = self.accounts.get(key)
-        if a is None or a.lineages != lineages:
-            a = self.accounts[key] = Account(lineages, version)
-        if a.version != version:
+        if a is None or a.places != places:
+            a = self.accounts[key] = Account(places, numbers)
+        if a.numbers != numbers:
             for slot in a.slots.values():
                 slot.since = [None if n is None else 0 if drains(t) else -1
                               for t, n in zip(terms, slot.since)]
-            a.version = version
+            a.numbers = numbers
         return a
 
     def lower(self, a, terms, states):

@@ -13,7 +13,8 @@
  *   (3) No account is evicted. A newcomer that finds no room is refused (WEIR_FULL).
  *   (4) `due_ns` is the earliest time at which a slot lapses as nothing. Every call that reads or
  *       changes a key first gives back what is due (account_lapse.c), so from that time on the
- *       estimate counts as nothing.
+ *       estimate counts as nothing. (All but weir_cancel, which does not know the key: there it is
+ *       given back by the next call.)
  *   (5) fresh_ns is not before the last lapse; with slots that lapse as nothing, not before the key
  *       has recovered either: by then there is nothing left to give back.
  */

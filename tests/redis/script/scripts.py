@@ -28,7 +28,8 @@ from scripts_redis import Redis  # noqa: E402
 SCENES = (
     answers.exact_integers_are_exact, answers.vectors_have_their_answers,
     answers.random_scripts_have_the_oracles_answers,
-    answers.random_estimates_are_settled_as_by_the_oracle, answers.the_library_answers_alike,
+    answers.random_estimates_are_settled_as_by_the_oracle,
+    answers.estimates_are_settled_otherwise_where_it_is_said, answers.the_library_answers_alike,
     answers.the_largest_and_the_smallest_numbers_are_exact, keys.a_cold_key_costs_nothing,
     keys.a_key_as_good_as_new_is_gone, keys.states_have_the_bytes_of_their_format,
     keys.redis_own_clock_serves_too,

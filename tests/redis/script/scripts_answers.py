@@ -101,22 +101,23 @@ def vectors_have_their_answers(redis):
 def keys_are_those_of(redis, world, store):
     """Redis keeps what the oracle keeps, and no longer than it must."""
     for key, kept in store.keys.items():
-        for i in range(17):
-            left = redis.call("PTTL", f"{world.scope}:{{{key}}}:{i}")
-            if (left != -2) != (i in kept):
-                return f"{key} {i}: PTTL {left}, where the oracle has {kept.get(i)}"
+        for at in world.keys.get(key, ()):
+            left = redis.call("PTTL", f"{world.scope}:{{{key}}}:{at}")
+            if (left != -2) != (at in kept):
+                return f"{key} {at}: PTTL {left}, where the oracle has {kept.get(at)}"
     return None
 
 
 def lifetime_is_exact(redis, world, store, key, before):
     """A key that was written ends with the millisecond in which it is as good as new."""
-    zeros = store.versions[-1][2]
-    for i, (by, state) in store.keys.get(key, {}).items():
-        if before.get(i) != (by, state):
-            left = redis.call("PTTL", f"{world.scope}:{{{key}}}:{i}")
-            wanted = -(-by.reset_after(state, store.now, zeros[i]) // 1000) + DAY_MS
+    terms, _, zeros = store.versions[-1]
+    kept = store.keys.get(key, {})
+    for t, zero, at in zip(terms, zeros, store.places(terms)):
+        if at in kept and before.get(at) != kept[at]:
+            left = redis.call("PTTL", f"{world.scope}:{{{key}}}:{at}")
+            wanted = -(-t.reset_after(kept[at][1], store.now, zero) // 1000) + DAY_MS
             if not wanted - 2000 <= left <= wanted:
-                return f"{key} {i}: PTTL {left}, where {wanted} was due"
+                return f"{key} {at}: PTTL {left}, where {wanted} was due"
     return None
 
 
@@ -151,11 +152,23 @@ def random_scripts_have_the_oracles_answers(redis):
         run_script(redis, Script(seed), f"random script {seed}", seed % 8 == 0)
 
 
+# Of estimates: what once had other answers than the oracle's, and what it showed.
+KEPT = {
+    218: "a lapse and a reserve are one script, so the window before keeps what weighs nothing now",
+    247: "so are a lapse and a cancel: it takes back events that weigh nothing",
+    1492: "count-denied alone is no change",
+    2672: "a lapse is settled before the take that finds it, not after",
+    4630: "nor is another per-slot",
+    10773: "a term that came and went, with no request in between",
+    12674: "where all has lapsed, noting a change deletes the account: a step back finds none",
+}
+
+
 def random_estimates_are_settled_as_by_the_oracle(redis):
-    """Without live changes, charges and clocks that step back: with them two of 250 scripts had
-    other answers than the oracle's (seeds 218 and 247), and why is not known yet."""
-    for seed in range(SEED + compare.ACCOUNTS, SEED + compare.ACCOUNTS + SCRIPTS // 4):
-        run_script(redis, SteadyScript(seed), f"estimates {seed}", False)
+    first = SEED + compare.ACCOUNTS
+    kept = [10**6 + compare.ACCOUNTS + seed for seed in KEPT]
+    for seed in (*kept, *range(first, first + SCRIPTS // 2)):
+        run_script(redis, Script(seed), f"estimates {seed}", seed % 8 == 0)
 
 
 def differs_from_sim(script):
@@ -170,10 +183,11 @@ def differs_from_sim(script):
 
 
 def must_be_alike(script):
-    """Not at the end of time, which is another; nor where cancel returns the least that rounding
-    allows, which is less here: above one event a microsecond."""
+    """Not at the end of time, which is another; nor where a commit, as a charge may, ends 2^62 ns
+    ahead, which is no whole microsecond; nor where cancel returns the least that rounding allows,
+    which is less here: above one event a microsecond."""
     cancels = any(" cancel " in line for line in script.lines)
-    if script.sim.store.now > 2**51:
+    if script.sim.store.now > 2**51 or any(row[10] == str(oracle.LONGEST) for row in script.rows):
         return False
     return (not cancels
             or all(t.T >= 1 for t in script.sim.store.versions[0][0]
@@ -181,8 +195,8 @@ def must_be_alike(script):
 
 
 def the_library_answers_alike(redis):
-    alike = 0
-    for seed in range(SEED, SEED + SCRIPTS // 2):
+    alike, estimates = 0, SEED + compare.ACCOUNTS
+    for seed in (*range(SEED, SEED + SCRIPTS // 2), *range(estimates, estimates + SCRIPTS // 8)):
         script = SteadyScript(seed)
         if must_be_alike(script):
             wrong = differs_from_sim(script)
@@ -190,6 +204,51 @@ def the_library_answers_alike(redis):
             run_script(redis, script, f"steady script {seed}", False)
             alike += 1
     print(f"  {alike} scripts through weir sim too")
+
+
+# Where Redis settles otherwise than the library, and may (docs/guide/fleet.md): a sentence, what is
+# returned in Redis and by the library, and lines whose last one returns it.
+RETURNED = (
+    ("a change of no number is no change", 8, 0, (
+        "limit token-bucket 9/s", "0s reserve k 8 ttl=1s as=a",
+        "0s limit token-bucket 9/s shadow", "0s cancel a")),
+    ("a change of a number is one", 0, 0, (
+        "limit token-bucket 9/s", "0s reserve k 8 ttl=1s as=a",
+        "0s limit token-bucket 10/s", "0s cancel a")),
+    ("of a window too", 0, 0, (
+        "limit fixed-window 9/1h", "0s reserve k 8 ttl=1s as=a",
+        "0s limit fixed-window 10/1h", "0s cancel a")),
+    ("nor is one that was changed back before a request came", 5, 0, (
+        "limit fixed-window 9/1h", "0s reserve k 5 ttl=1s as=a", "0s limit fixed-window 10/1h",
+        "0s limit fixed-window 9/1h", "0s cancel a")),
+    ("nor is another algorithm in between", 5, 0, (
+        "limit fixed-window 9/1h", "0s reserve k 5 ttl=1s as=a", "0s limit token-bucket 10/s",
+        "0s limit fixed-window 9/1h", "0s cancel a")),
+    ("but under the other one there was a reservation", 0, 0, (
+        "limit fixed-window 9/1h", "0s reserve k 5 ttl=1s as=a", "0s limit token-bucket 10/s",
+        "0s reserve k 5 ttl=1s as=b", "0s limit fixed-window 9/1h", "0s cancel a")),
+    ("or was settled what is not there", 0, 0, (
+        "limit fixed-window 9/1h", "0s reserve k 5 ttl=1s as=a", "0s reserve k 1 ttl=1s as=b",
+        "0s cancel b", "0s limit fixed-window 10/1h", "0s cancel b", "0s limit fixed-window 9/1h",
+        "0s cancel a")),
+    ("a key that has fully recovered is gone, though its events might still be taken back", 0, 3, (
+        "limit sliding-counter 20/1d", "22h reserve k 3 ttl=1h lapse=free as=a",
+        "22h reserve k 3 ttl=1d as=b", "45h peek k 0", "45h cancel b")),
+    ("what has lapsed is given back before a take is cancelled", 0, 2, (
+        "limit token-bucket 1/s burst=10", "0s reserve k 5 ttl=1s lapse=free as=a", "0s take k 5",
+        "0s take k 2 wait=forever as=b", "1500ms cancel b")),
+)
+
+
+def estimates_are_settled_otherwise_where_it_is_said(redis):
+    for n, (sentence, in_redis, by_library, lines) in enumerate(RETURNED):
+        world, store = World(redis, oracle.DEFAULT_START, f"r{n}"), Store(oracle.DEFAULT_START)
+        rows = [(world.line(line), store.line(line)) for line in lines]
+        expect(f"{sentence}: as the oracle", *rows[-1])
+        expect(sentence, int(rows[-1][0][3]), in_redis)
+        expect(f"{sentence}: the library", int(compare.weir_sim(WEIR, None, lines)[-1][3]),
+               by_library)
+        world.forget()
 
 
 EXTREME_COUNTS = (1, 2, 3, 7919, 65536, 4294967295, 4294967296, 999999999989, 10**12)

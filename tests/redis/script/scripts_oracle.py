@@ -9,8 +9,14 @@ copy of the module, other constants. What is told otherwise, and why:
     client tells Redis. (What no key stands for comes with the request, and the client converts it
     when the limit changes.)
 (3) A second due time is exact, and of every bucket.
-(4) A state that is as good as new once it was changed is gone, and does not come back if the clock
-    steps back.
+(4) A state that is as good as new once a call has changed it is gone, and does not come back if the
+    clock steps back. A call is one script: what has lapsed is given back, the call is decided, and
+    then the state is written, once. So is an account all of which has lapsed.
+(5) A state is kept under the place and form of its term, and found again if those come back; so is
+    an account (tests/oracle/account.py).
+(6) For estimates, a live change is one of numbers, when a request that looks into the account finds
+    others than the last one did.
+(7) What has lapsed is given back before a take is cancelled, as before every other call.
 """
 
 import importlib.util
@@ -134,42 +140,109 @@ def writer(t):
     return t.T, t.W, t.cold
 
 
+def reserved_by(t):
+    """What an account says of a term: with other numbers nothing is given back."""
+    if isinstance(t, oracle.LeakyBucket):
+        return t.T, t.limit, t.delay
+    if isinstance(t, oracle.Bucket):
+        return t.T, t.limit
+    if isinstance(t, FixedWindow):
+        return t.period, t.count, t.clock, t.calendar is None
+    if isinstance(t, oracle.SlidingWindow):
+        return t.len, t.count, t.slots
+    if isinstance(t, oracle.SlidingLog):
+        return t.period, t.count, t.min_interval
+    return t.period, t.count
+
+
+def place(i, t):
+    """What a client names the key of term i by: its index, and what no state is carried over."""
+    shape = {oracle.SlidingWindow: ("slots", "most"), oracle.SlidingLog: ("count",),
+             oracle.Constant: ("count",)}.get(type(t), ())
+    return "-".join(map(str, (i, type(t).__name__, *(getattr(t, word) for word in shape))))
+
+
 BEGINNING = oracle.Due(Fraction(0), False)
 
 
 class Store(oracle.Sim):
-    """Keys as Redis keeps them: by key and position, the term that wrote it and the state."""
+    """Keys as Redis keeps them: by key and place, the term that wrote it and the state."""
+
+    held = None     # of the key of this line: the states, and the indexes of those to be written
+
+    def line(self, text):
+        self.held = None
+        fields = super().line(text)
+        if self.held:
+            key, states, changed = self.held
+            terms, _, zeros = self.versions[-1]
+            for i in changed:
+                self.write(self.keys[key], place(i, terms[i]), terms[i], zeros[i], states[i])
+        return fields
+
+    def write(self, kept, at, t, zero, state):
+        if t.reset_after(state, self.now, zero) > 0:
+            kept[at] = t, state
+        else:
+            kept.pop(at, None)
 
     def touch(self, key):
         terms, _, zeros = self.versions[-1]
-        states = list(zeros)
+        if self.held:
+            return terms, zeros, list(self.held[1])
+        states, changed = list(zeros), set()
         kept = self.keys.setdefault(key, {})
         for i, t in enumerate(terms):
-            by, state = kept.get(i, (None, None))
-            if type(by) is not type(t) or not t.carries(by):
+            by, state = kept.get(place(i, t), (None, None))
+            if by is None:
                 continue
             states[i] = t.forget(state, zeros[i])
             if writer(by) != writer(t):
                 states[i] = t.forget(t.convert(state, by, self.now, BEGINNING), zeros[i])
-                self.write(kept, i, t, zeros[i], states[i])
+                changed.add(i)
             noted = t.step_back(states[i], self.now, zeros[i])
             if noted != states[i]:
                 states[i] = noted
-                self.write(kept, i, t, zeros[i], noted)
-        self.touched = states
-        return terms, zeros, states
-
-    def write(self, kept, i, t, zero, state):
-        if t.reset_after(state, self.now, zero) > 0:
-            kept[i] = t, state
-        else:
-            kept.pop(i, None)
+                changed.add(i)
+        self.held = key, states, changed
+        if self.looks_into(key, terms):
+            self.account(key, terms)
+        return terms, zeros, list(states)
 
     def keep(self, key, states):
-        terms, _, zeros = self.versions[-1]
-        for i, (t, state) in enumerate(zip(terms, states)):
-            if state != self.touched[i]:
-                self.write(self.keys[key], i, t, zeros[i], state)
+        _, before, changed = self.held
+        changed.update(i for i, state in enumerate(states) if state != before[i])
+        self.held = key, states, changed
+
+    def places(self, terms):
+        return [place(i, t) for i, t in enumerate(terms)]
+
+    def numbers(self, terms):
+        return [reserved_by(t) for t in terms]
+
+    def looks_into(self, key, terms):
+        """Whether every request for the key looks into its account: not if that is of other
+        terms."""
+        a = self.accounts.get(key)
+        return (a is not None and a.places == self.places(terms)
+                and any(slot.is_free for slot in a.slots.values()))
+
+    def lapse(self, key):
+        if self.looks_into(key, self.versions[-1][0]):
+            super().lapse(key)
+
+    def commit(self, name, cost):
+        key, terms = self.reserved[name][0], self.versions[-1][0]
+        a = self.accounts.get(key)
+        notes = a and a.places == self.places(terms) and a.numbers != self.numbers(terms)
+        done = super().commit(name, cost)
+        if notes and all(slot.lapse <= self.now for slot in a.slots.values()):
+            self.accounts.pop(key, None)
+        return done
+
+    def cancel(self, name):
+        self.lapse(self.names[name].key)
+        return super().cancel(name)
 
     def forget_strangers(self):
         """Drops the states that the newest terms cannot carry on."""

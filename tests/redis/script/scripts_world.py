@@ -10,7 +10,7 @@ import struct
 import zlib
 from math import ceil
 
-from scripts_oracle import FixedWindow, Pacer, SmoothWarmup, Store, oracle
+from scripts_oracle import FixedWindow, Pacer, SmoothWarmup, Store, oracle, place
 
 TAKE, PEEK, REFUND, CANCEL, PAY, CHARGE, RESERVE, SETTLE = 1, 2, 3, 4, 5, 6, 7, 8
 COUNTS, SHADOW = 16, 32
@@ -98,13 +98,11 @@ class World:
         self.limits.now = self.now
         self.limits.define(text)
         self.terms, _, self.zeros = self.limits.versions[-1]
-        # a client names other keys then, which have an account of their own
-        if self.keys and [t.lineage for t in self.before] != [t.lineage for t in self.terms]:
-            self.redis.call("DEL", *(f"{self.scope}:{{{key}}}:r" for key in self.keys))
 
     def names_of(self, key):
-        self.keys.setdefault(key, set()).update(range(len(self.terms)))
-        return [f"{self.scope}:{{{key}}}:{i}" for i in range(len(self.terms))]
+        places = [place(i, t) for i, t in enumerate(self.terms)]
+        self.keys.setdefault(key, set()).update(places)
+        return [f"{self.scope}:{{{key}}}:{at}" for at in places]
 
     def ask(self, verb, key, asked, act=0, step=()):
         """asked: (cost, patience) of each term, patience None being the limit's own. step: in the
@@ -121,11 +119,10 @@ class World:
     def forget(self, fresh=False):
         """Deletes all keys of this world, or those of terms that the last change started afresh."""
         went_on = [t.lineage for t in self.terms] if fresh else []
-        gone = [i for i in range(16) if i >= len(self.before)
-                or self.before[i].lineage not in went_on]
-        names = [f"{self.scope}:{{{key}}}:{i}" for key, places in self.keys.items() for i in places
-                 if not fresh or i in gone]
-        if not fresh:
+        kept = [place(i, t) for i, t in enumerate(self.before) if fresh and t.lineage in went_on]
+        names = [f"{self.scope}:{{{key}}}:{at}" for key, places in self.keys.items()
+                 for at in places if at not in kept]
+        if went_on != [t.lineage for t in self.before] or not fresh:
             names += [f"{self.scope}:{{{key}}}:r" for key in self.keys]
         if names:
             self.redis.call("DEL", *names)
@@ -141,8 +138,8 @@ class World:
             return (time, verb) + ("-",) * 10
         if verb == "reset":
             self.names_of(rest[0])
-            self.redis.call("DEL", *(f"{self.scope}:{{{rest[0]}}}:{i}"
-                                     for i in ("r", *self.keys[rest[0]])))
+            self.redis.call("DEL", *(f"{self.scope}:{{{rest[0]}}}:{at}"
+                                     for at in ("r", *self.keys[rest[0]])))
             self.resets += 1
             return (time, verb) + ("-",) * 10
         if verb in ("commit", "cancel") and rest[0] in self.estimates:
