@@ -118,6 +118,8 @@ int weir__account_reserve(struct weir *w, const struct weir_request *rq, int64_t
                           struct weir_verdict *v);
 int weir__account_settle(struct weir *w, const struct weir_request *rq, uint64_t id,
                          struct weir__now now, int64_t *back, struct weir_verdict *v);
+/* A number for a new reservation, not 0, which no client can guess. */
+uint64_t weir__account_new_id(struct weir *w);
 
 /* For how many keys the store has room for open reservations. UINT64_MAX: it has no such bound,
  * because it is remote. */

@@ -679,12 +679,10 @@ void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline,
 
 void weir__decision_reserve(struct weir *w, struct weir__pipeline *pipeline,
                             struct weir__decision *decision, const struct weir_request *rq,
-                            int64_t ttl_ns, bool free, struct weir__now at)
+                            uint64_t id, int64_t ttl_ns, bool free, struct weir__now at)
 {
-    decision->account = (struct weir__decision_account){.step = WEIR__DECISION_RESERVES,
-                                                        .id = weir__account_new_id(w),
-                                                        .ttl_ns = ttl_ns,
-                                                        .free = free};
+    decision->account = (struct weir__decision_account){
+        .step = WEIR__DECISION_RESERVES, .id = id, .ttl_ns = ttl_ns, .free = free};
     decision_begin(w, pipeline, decision, rq, 1, NULL, WEIR__TAKE, at, NULL);
 }
 

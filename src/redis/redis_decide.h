@@ -102,13 +102,13 @@ void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline,
                           const struct weir_limit *numbers, enum weir__verb verb,
                           struct weir__now at, struct weir__receipt *receipt);
 
-/* Begins to reserve the request's cost, or to settle a reservation as that cost: the engine's
- * weir__account_reserve and _settle. No fallback= decides these: without a store there is no
- * account, and the error is WEIR_EDOWN. A settlement that was sent and not answered may be sent
- * again: the second one finds no reservation (WEIR_ESETTLED). */
+/* Begins to reserve the request's cost under a new id (weir__account_new_id), or to settle a
+ * reservation as that cost: the engine's weir__account_reserve and _settle. No fallback= decides
+ * these: without a store there is no account, and the error is WEIR_EDOWN. A settlement that was
+ * sent and not answered may be sent again: the second one finds no reservation (WEIR_ESETTLED). */
 void weir__decision_reserve(struct weir *w, struct weir__pipeline *pipeline,
                             struct weir__decision *decision, const struct weir_request *rq,
-                            int64_t ttl_ns, bool free, struct weir__now at);
+                            uint64_t id, int64_t ttl_ns, bool free, struct weir__now at);
 void weir__decision_settle(struct weir *w, struct weir__pipeline *pipeline,
                            struct weir__decision *decision, const struct weir_request *rq,
                            uint64_t id, struct weir__now at);

@@ -260,7 +260,7 @@ void batch_note_account(struct worker *w, struct conn *c, const struct limit_op 
     switch (op->verb) {
     case OP_RESERVE:
         batch_tally(w, op, error, v);
-        if (c && !error && op->id)
+        if (!error && op->id)
             account_enter(c, op, weir__add_sat(weir_now(w->server->engine), ttl_ns));
         return;
     case OP_COMMIT:

@@ -248,7 +248,7 @@ void worker_push_all(struct worker *w);
 
 /* Whether the connection may have what the operation makes (OP_RESERVE). */
 bool batch_admits(struct conn *c, const struct limit_op *op);
-/* Counts a reservation that was made or settled; c is NULL if its client has gone. */
+/* Counts a reservation that was made in a store of this machine, for c, or settled in any. */
 void batch_note_account(struct worker *w, struct conn *c, const struct limit_op *op, int64_t ttl_ns,
                         int error, const struct weir_verdict *v);
 /* Counts the verdict of several limits: a grant for each, a refusal for the one that refused. */

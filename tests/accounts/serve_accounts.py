@@ -5,6 +5,7 @@ Estimates are reserved, and settled once with what they did cost: over RESP and 
 connection, by any daemon that shares the store, though daemons are killed meanwhile.
 """
 
+import collections
 import json
 import os
 import random
@@ -397,6 +398,55 @@ def a_key_in_a_redis_has_a_hundred_at_most():
         check("in few bytes", redis.call("STRLEN", "weir:1:{big:k}:r") < 8192, "")
 
 
+def big_ones(r, first, n, ttl="1m"):
+    """Sends n estimates on one connection, a hundred for each key: how many passed, and how many
+    were too many."""
+    for i in range(first, first + n):
+        r.send("WEIR.RESERVE", "big", i // 100, 1, "TTL", ttl)
+    return lambda: collections.Counter(
+        "passed" if isinstance(got, list) else "too many" if "too many open" in str(got)
+        else str(got) for got in (r.read() for _ in range(n)))
+
+
+def those_on_their_way_to_a_redis_count():
+    """A connection may have 4096, and 1024 on their way."""
+    if "--redis" not in sys.argv:
+        return
+    with Redis() as redis, \
+            Daemon("--store", redis.url(timeout="30s"), "--limit", "big=1000000/s", "--limit",
+                   "none=fixed-window 1/1h") as daemon, daemon.resp() as r:
+        for first in range(0, 3584, 256):
+            expect("room", big_ones(r, first, 256, "1h")(), {"passed": 256})
+        for _ in range(256):
+            r.send("WEIR.RESERVE", "none", "k", 2, "TTL", "1h")
+        expect("a refusal takes no room", sum(r.read()[0] for _ in range(256)), 0)
+        redis.pause()
+        answers = big_ones(r, 3584, 1000)
+        redis.resume()
+        expect("as many as it may have", answers(), {"passed": 512, "too many": 488})
+        r.ask("WEIR.CLOCK", "ADVANCE", "1m")
+        expect("those that have lapsed make room", big_ones(r, 4600, 513)(),
+               {"passed": 512, "too many": 1})
+
+
+def those_that_a_redis_does_not_answer_make_room():
+    if "--redis" not in sys.argv:
+        return
+    with Redis() as redis, \
+            Daemon("--store", redis.url(timeout="1s"), "--limit", "big=1000000/s",
+                   manual=False) as daemon, daemon.resp() as r, daemon.resp() as leaves:
+        for first in range(0, 3584, 256):
+            expect("room", big_ones(r, first, 256)(), {"passed": 256})
+        redis.pause()
+        answers = big_ones(r, 3584, 512)
+        big_ones(leaves, 8000, 1000)
+        leaves.close()
+        expect("none passed", answers()["passed"], 0)
+        redis.resume()
+        expect("up again", until(lambda: b"down=0" in r.ask("INFO")), True)
+        expect("so there is room", big_ones(r, 9000, 513)(), {"passed": 512, "too many": 1})
+
+
 def a_converted_file_keeps_them_and_a_reset_one_does_not():
     flags = ("--limit", "win=fixed-window 10/1h")
     with tempfile.TemporaryDirectory(prefix="weir-accounts-") as folder:
@@ -482,4 +532,5 @@ if __name__ == "__main__":
         one_token_leaves_others_room_for_their_keys,
         a_reservation_outlives_the_connection_of_its_token, any_daemon_settles,
         a_redis_that_fails_settles_nothing_twice, a_key_in_a_redis_has_a_hundred_at_most,
+        those_on_their_way_to_a_redis_count, those_that_a_redis_does_not_answer_make_room,
         a_converted_file_keeps_them_and_a_reset_one_does_not, kills_settle_nothing_twice]))

@@ -94,9 +94,6 @@ uint64_t weir__account_fingerprint(const struct weir__revision *rev, const struc
  * RCU section, and holds no lock. */
 struct weir__table *weir__account_table(struct weir__store *s);
 
-/* A number for a new reservation, which no client can guess. */
-uint64_t weir__account_new_id(struct weir *w);
-
 /* Decides one request with a step in the account of its key. */
 int weir__account_decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
                          struct weir__account_step *step, struct weir__now now,

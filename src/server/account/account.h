@@ -5,9 +5,10 @@
  * every connection, and in every daemon that has the limit and shares its store; the daemon itself
  * keeps nothing but counts. A number that is not of that limit and key finds no reservation.
  *
- * The book counts what this daemon has granted and not seen settled or lapsed, so that each client
- * has a part of two things at most: of all reservations, and of the room that the store has for
- * accounts of keys. One that another daemon settles counts here until it would have lapsed.
+ * The book counts what this daemon has granted, or sent to a remote store which may grant it, and
+ * not seen settled or lapsed, so that each client has a part of two things at most: of all
+ * reservations, and of the room that the store has for accounts of keys. One that another daemon
+ * settles counts here until it would have lapsed.
  */
 #ifndef WEIR_SERVER_ACCOUNT_ACCOUNT_H
 #define WEIR_SERVER_ACCOUNT_ACCOUNT_H
@@ -55,9 +56,9 @@ void account_book_close(struct server *s);
 
 /* Whether the connection may make this reservation. now_ns: of the daemon's clock. */
 bool account_admits(struct conn *c, const struct limit_op *op, int64_t now_ns);
-/* Enters a reservation that was granted to it, op->id. */
+/* Enters a reservation that was granted to it, op->id; or that is on its way to a remote store. */
 void account_enter(struct conn *c, const struct limit_op *op, int64_t lapse_ns);
-/* It is settled. */
+/* It is settled, or was not granted after all. */
 void account_leave(struct server *s, uint64_t number);
 /* The connection ends; what it holds counts on for its address and token. */
 void account_conn_ends(struct conn *c);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/account/account.h"
+
 #define KEY_USUAL 128 /* bytes of key and name; the memory of such a request is reused */
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -47,6 +49,7 @@ struct remote_request *remote_request_make(struct worker *w, enum remote_verb ve
     request->receipt = (struct weir__receipt){0};
     request->taken = NULL;
     request->entered = NULL;
+    request->estimate = 0;
     request->key_bytes = op->key.len;
     request->error = 0;
     request->over = request->queued = false;
@@ -101,12 +104,31 @@ static void remote_request_advance(struct remote_request *request, int error)
     request->done(request);
 }
 
+/* A reservation is in the book from before it is sent, so that a client does not pass its bound by
+ * those that are under way. This one was not made. */
+static void remote_estimate_leave(struct remote_request *request)
+{
+    account_leave(request->pipeline->worker->server, request->estimate);
+    request->estimate = 0;
+}
+
+static void remote_estimate_enter(struct conn *c, struct remote_request *request)
+{
+    const int64_t now_ns = weir_now(c->worker->server->engine);
+    struct limit_op op = request->op;
+
+    op.id = request->estimate = weir__account_new_id(request->pipeline->store->engine);
+    account_enter(c, &op, weir__add_sat(now_ns, request->op.ttl_ns));
+}
+
 static void remote_decided(struct weir__decision *decision)
 {
     struct remote_request *request = (struct remote_request *)decision;
 
+    if (request->verb == REMOTE_ESTIMATE && (decision->error || !decision->account.made))
+        remote_estimate_leave(request);
     if (request->verb == REMOTE_ESTIMATE)
-        request->op.id = !decision->error && decision->account.made ? decision->account.id : 0;
+        request->op.id = request->estimate;
     if (request->verb == REMOTE_SETTLE)
         request->op.back = decision->account.back;
     remote_request_advance(request, decision->error);
@@ -169,7 +191,7 @@ static void remote_request_begin_verb(struct remote_request *request)
         return;
     case REMOTE_ESTIMATE:
         weir__decision_reserve(engine, pipeline->pipeline, &request->decision, &rq,
-                               request->op.ttl_ns, request->op.lapses_free, at);
+                               request->estimate, request->op.ttl_ns, request->op.lapses_free, at);
         return;
     case REMOTE_SETTLE:
         rq.cost = request->op.verb == OP_CANCEL ? 0 : rq.cost;
@@ -281,9 +303,9 @@ static void remote_request_reply(struct conn *c, const struct remote_request *re
     if (request->verb == REMOTE_EXIT && request->arg)
         ticket_exit_answered(request->pipeline->worker, request->arg, request->entered,
                              request->error);
-    if (request->verb == REMOTE_TAKE)
+    if (request->verb == REMOTE_TAKE || request->verb == REMOTE_ESTIMATE)
         batch_tally(request->pipeline->worker, &op, request->error, &request->decision.verdict);
-    if (request->verb == REMOTE_ESTIMATE || request->verb == REMOTE_SETTLE)
+    if (request->verb == REMOTE_SETTLE)
         batch_note_account(request->pipeline->worker, c, &op, op.ttl_ns, request->error,
                            &request->decision.verdict);
     if (c)
@@ -325,6 +347,8 @@ static void remote_request_left(struct awaited_reply *place)
     if (!request->queued || remote_verb_returns(request->verb))
         return;
     remote_queue_remove(request);
+    if (request->verb == REMOTE_ESTIMATE)
+        remote_estimate_leave(request);
     remote_request_free(request);
 }
 
@@ -376,6 +400,8 @@ void remote_run(struct conn *c, const struct limit_op *op)
     struct remote_request *request = remote_request_make(c->worker, remote_verb_of(op), op);
 
     if (request && (!op->numbers || remote_keep_numbers(request, op->numbers))) {
+        if (request->verb == REMOTE_ESTIMATE)
+            remote_estimate_enter(c, request);
         remote_run_request(c, request);
         return;
     }

@@ -101,6 +101,7 @@ struct remote_request {
     struct weir_limit *numbers;     /* those of the operation, owned; or NULL */
     struct weir_ticket *entered;    /* or NULL; owned */
     enum weir_outcome how;          /* of an exit */
+    uint64_t estimate;              /* the number of an ESTIMATE; 0: none was made */
     size_t key_bytes;
     int left; /* parts without a result */
     int error;
