@@ -96,7 +96,7 @@ class Daemon:
     """`weir serve`, ready. Leaving the `with` ends it, and to end well is checked."""
 
     def __init__(self, *flags, listen=("127.0.0.1:0",), manual=True, nofile=None, wait=True,
-                 stderr=None):
+                 stderr=None, env=None):
         self.folder = tempfile.mkdtemp(prefix="weir-")
         listen = [address.replace("DIR", self.folder) for address in listen]
         self.command = [WEIR, "serve"]
@@ -111,6 +111,7 @@ class Daemon:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL,
                                             stdout=subprocess.PIPE,
                                             stderr=log if stderr is None else stderr,
+                                            env={**os.environ, **(env or {})},
                                             preexec_fn=limit_files(nofile))
         self.addresses = []
         self.ended_by_test = False

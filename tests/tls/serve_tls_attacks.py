@@ -15,6 +15,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -189,14 +190,35 @@ def a_storm_of_scrapes():
                                                             "memory_output") == [0, 0]))
 
 
-def renegotiation():
-    with tls_daemon() as daemon:
+# OpenSSL 3 lets no client renegotiate, unless the system's configuration lets all clients do so.
+SYSTEM_ALLOWS = """openssl_conf = all
+[all]
+ssl_conf = programs
+[programs]
+system_default = options
+[options]
+Options = ClientRenegotiation
+"""
+
+
+def renegotiation_is_refused(sentence, env=None):
+    with tls_daemon(env=env) as daemon:
         host, port = daemon.addresses[0]
         done = subprocess.run(["openssl", "s_client", "-connect", f"{host}:{port}", "-tls1_2",
                                "-CAfile", daemon.authority.file],
                               input=b"R\n", capture_output=True, timeout=20, check=False)
         text = (done.stdout + done.stderr).decode(errors="replace")
-        check("is refused", "RENEGOTIATING" in text and "no renegotiation" in text, text[-800:])
+        check(sentence, "RENEGOTIATING" in text and "no renegotiation" in text, text[-800:])
+        others_are_served(daemon, sentence)
+
+
+def renegotiation():
+    renegotiation_is_refused("no client renegotiates")
+    with tempfile.NamedTemporaryFile("w", suffix=".cnf") as system:
+        system.write(SYSTEM_ALLOWS)
+        system.flush()
+        renegotiation_is_refused("not where the system would let it, either",
+                                 {"OPENSSL_CONF": system.name})
 
 
 # ---- Memory ------------------------------------------------------------------------------------

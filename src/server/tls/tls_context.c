@@ -152,7 +152,9 @@ static int context_choose(SSL *ssl, const unsigned char **out, unsigned char *ou
 
 /* Sessions are resumed by tickets alone, whose keys are this context's own and in memory only: a
  * context that replaces it, perhaps with other authorities, resumes none of them. No client may
- * renegotiate: OpenSSL 3 refuses that by itself, OpenSSL 1.1 only if it is told so. */
+ * renegotiate: OpenSSL 3 refuses that by itself, unless the system's openssl.cnf lets all clients
+ * (`Options = ClientRenegotiation`), which SSL_OP_NO_RENEGOTIATION overrules; OpenSSL 1.1 refuses
+ * only with this option. */
 static bool context_prepare(SSL_CTX *ctx)
 {
     static const unsigned char ID[] = "weir";
