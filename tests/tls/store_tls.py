@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""A Redis that speaks TLS alone, behind the HAProxy of docs/guide/fleet.md: `store_tls.py WEIR`."""
+"""A Redis that speaks TLS alone, behind the proxies of docs/guide/fleet.md: `store_tls.py WEIR`.
+
+HAProxy and stunnel run the page's files, with nothing changed but addresses, names and paths.
+"""
 
 import contextlib
 import os
@@ -29,17 +32,44 @@ def process(*command, **options):
         started.wait()
 
 
-def recipe(folder, port):
-    text = re.search(r"(?ms)^```haproxy\n(.*?)^```", read(GUIDE)).group(1)
-    for theirs, ours in (("/run/weir/redis.sock mode 660 group weir", f"{folder}/redis.sock"),
-                         ("10.0.0.5:6380", f"127.0.0.1:{port}"),
-                         ("/etc/weir/redis-ca.pem", f"{folder}/authority.pem"),
-                         ("redis.example.org", "localhost")):
-        if theirs not in text:
+class Proxy:
+    """One of the page's proxies, in a folder, before a Redis at a port."""
+
+    def __init__(self, name, folder, port):
+        self.folder, self.listens = folder, free_port()
+        write(folder, "password", PASSWORD)
+        self.socket = os.path.join(folder, "redis.sock")
+        changes = [("10.0.0.5:6380", f"127.0.0.1:{port}"),
+                   ("/etc/weir/redis-ca.pem", f"{folder}/authority.pem"),
+                   ("redis.example.org", "localhost")]
+        if name == "haproxy":
+            block, self.store = "haproxy", f"redis+unix:{self.socket}?"
+            self.command = [program("haproxy"), "-db", "-f", f"{folder}/proxy"]
+            changes.append(("/run/weir/redis.sock mode 660 group weir", self.socket))
+        else:
+            block, self.store = "ini", f"redis://127.0.0.1:{self.listens}?"
+            self.command = [program("stunnel4"), f"{folder}/proxy"]
+            changes.append(("accept = 127.0.0.1:6380", f"accept = 127.0.0.1:{self.listens}"))
+        self.text = re.search(rf"(?ms)^```{block}\n(.*?)^```", read(GUIDE)).group(1)
+        for theirs, ours in changes:
+            self.change(theirs, ours)
+
+    def change(self, theirs, ours):
+        if theirs not in self.text:
             raise RuntimeError(f"fleet.md: expected {theirs!r}")
-        text = text.replace(theirs, ours)
-    write(folder, "haproxy.cfg", text)
-    return [program("haproxy"), "-db", "-f", f"{folder}/haproxy.cfg"]
+        self.text = self.text.replace(theirs, ours)
+
+    def runs(self):
+        write(self.folder, "proxy", self.text)
+        return process(*self.command)
+
+    def is_there(self):
+        with contextlib.suppress(OSError):
+            if self.store.startswith("redis+unix"):
+                return os.path.exists(self.socket)
+            with socket.create_connection(("127.0.0.1", self.listens), 1):
+                return True
+        return False
 
 
 @contextlib.contextmanager
@@ -60,37 +90,61 @@ def redis_of_tls(folder, port):
         yield redis
 
 
-def through_a_proxy():
+def through(name):
     with tempfile.TemporaryDirectory(prefix="weir-") as folder:
         port = free_port()
-        write(folder, "password", PASSWORD)
-        url = f"redis+unix:{folder}/redis.sock?password-file={folder}/password&timeout=2s"
-        with redis_of_tls(folder, port) as redis, process(*recipe(folder, port)), \
+        proxy = Proxy(name, folder, port)
+        url = f"{proxy.store}password-file={folder}/password&timeout=2s"
+        with redis_of_tls(folder, port) as redis, proxy.runs(), \
                 Daemon("--store", url, "--limit", "api=fixed-window 5/10h fallback=deny",
                        manual=False) as daemon, daemon.resp() as c:
-            check("takes are decided there", until(lambda: c.ask("WEIR.PEEK", "api", "k")[0] == 1))
-            expect("and counted", [c.ask("WEIR.TAKE", "api", "k")[0] for _ in range(6)],
+            check(f"{name}: takes are decided there",
+                  until(lambda: c.ask("WEIR.PEEK", "api", "k")[0] == 1))
+            expect(f"{name}: and counted", [c.ask("WEIR.TAKE", "api", "k")[0] for _ in range(6)],
                    [1, 1, 1, 1, 1, 0])
             redis.kill()
             redis.wait()
-            check("without it fallback= answers",
+            check(f"{name}: without it fallback= answers",
                   until(lambda: c.ask("WEIR.TAKE", "api", "other")[0] == 0))
+
+
+def through_haproxy():
+    through("haproxy")
+
+
+def through_stunnel():
+    through("stunnel")
+
+
+def is_refused(name, what, spoil):
+    """A proxy that must not believe the Redis, to which weir has the right password."""
+    with tempfile.TemporaryDirectory(prefix="weir-") as folder:
+        port = free_port()
+        proxy = Proxy(name, folder, port)
+        with redis_of_tls(folder, port):
+            spoil(proxy)
+            with proxy.runs():
+                check(f"{name} listens", until(proxy.is_there))
+                url = f"{proxy.store}password-file={folder}/password&timeout=200ms"
+                with Daemon("--store", url, "--limit", "api=5/s fallback=deny",
+                            manual=False) as daemon, daemon.resp() as c:
+                    expect(f"{name}: nothing is decided by {what}",
+                           c.ask("WEIR.TAKE", "api", "k")[0], 0)
 
 
 def another_name_is_refused():
     """The certificate is for localhost, and the proxy wants to see another name."""
-    with tempfile.TemporaryDirectory(prefix="weir-") as folder:
-        port = free_port()
-        with redis_of_tls(folder, port):
-            command = recipe(folder, port)
-            text = read(folder, "haproxy.cfg")
-            write(folder, "haproxy.cfg", text.replace("verifyhost localhost",
-                                                      "verifyhost redis.elsewhere"))
-            url = f"redis+unix:{folder}/redis.sock?timeout=200ms"
-            with process(*command), Daemon("--store", url, "--limit", "api=5/s fallback=deny",
-                                           manual=False) as daemon, daemon.resp() as c:
-                until(lambda: os.path.exists(f"{folder}/redis.sock"))
-                expect("nothing is decided by it", c.ask("WEIR.TAKE", "api", "k")[0], 0)
+    for name in ("haproxy", "stunnel"):
+        is_refused(name, "a Redis of another name",
+                   lambda proxy: proxy.change("localhost", "redis.elsewhere"))
+
+
+def another_authority_is_refused():
+    """The certificate is for localhost, and signed by an authority that the proxy does not know."""
+    for name in ("haproxy", "stunnel"):
+        is_refused(name, "a Redis of another authority",
+                   lambda proxy: (Authority(proxy.folder, "stranger"),
+                                  proxy.change("authority.pem", "stranger.pem")))
 
 
 def rediss_is_told():
@@ -102,4 +156,6 @@ def rediss_is_told():
 
 
 if __name__ == "__main__":
-    sys.exit(play("store-tls", [through_a_proxy, another_name_is_refused, rediss_is_told]))
+    sys.exit(play("store-tls", [
+        through_haproxy, through_stunnel, another_name_is_refused, another_authority_is_refused,
+        rediss_is_told]))
