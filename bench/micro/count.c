@@ -98,12 +98,36 @@ static const struct plain {
 };
 enum { PLAIN_COUNT = sizeof PLAIN / sizeof PLAIN[0] };
 
+/* What an option of a limit adds to "token-bucket", whose traffic the first two have. */
+#define BUCKET  "token-bucket 1000/s burst=10"
+#define HALF_NS 500000
+static const struct bench_limit OPTIONS[] = {
+    {"token-bucket, warn=80%", BUCKET " warn=80%", HALF_NS},
+    {"token-bucket, block=1ms..8ms after=10", BUCKET " block=1ms..8ms after=10", HALF_NS},
+    {"token-bucket, block=1m..1h, granted", LIMIT_LIVE " block=1m..1h after=10", KEYS},
+    {"token-bucket, block=1h..1day, blocked", LIMIT_DENY " block=1h..1day after=1", KEYS},
+};
+enum { OPTION_COUNT = sizeof OPTIONS / sizeof OPTIONS[0] };
+
 static void print_names(void)
 {
     for (int i = 0; i < PLAIN_COUNT; i++)
         (void)puts(PLAIN[i].name);
     for (int i = 0; i < BENCH_LIMIT_COUNT; i++)
         (void)puts(BENCH_LIMITS[i].name);
+    for (int i = 0; i < OPTION_COUNT; i++)
+        (void)puts(OPTIONS[i].name);
+}
+
+static bool decide_named(const char *name, const struct bench_limit *row, int rows, struct keys *k,
+                         uint64_t n)
+{
+    for (int i = 0; i < rows; i++)
+        if (strcmp(name, row[i].name) == 0) {
+            decide(k, row[i].limit, row[i].step_ns / KEYS, bench_engine_single, n);
+            return true;
+        }
+    return false;
 }
 
 int main(int argc, char **argv)
@@ -121,11 +145,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < PLAIN_COUNT; i++)
         if (strcmp(argv[1], PLAIN[i].name) == 0)
             return PLAIN[i].work(&k, n), 0;
-    for (int i = 0; i < BENCH_LIMIT_COUNT; i++)
-        if (strcmp(argv[1], BENCH_LIMITS[i].name) == 0)
-            return decide(&k, BENCH_LIMITS[i].limit, BENCH_LIMITS[i].step_ns / KEYS,
-                          bench_engine_single, n),
-                   0;
+    if (decide_named(argv[1], BENCH_LIMITS, BENCH_LIMIT_COUNT, &k, n) ||
+        decide_named(argv[1], OPTIONS, OPTION_COUNT, &k, n))
+        return 0;
     must(0, "the name is one of --names");
     return 1;
 }

@@ -460,7 +460,8 @@ def instructions(s):
     return ["## Instructions", "",
             "Counted by callgrind, as the difference between a long run and a short one over the "
             "difference "
-            "of their decisions. The algorithms are single decisions, half of them refused.",
+            "of their decisions. The algorithms are single decisions, half of them refused; so are "
+            "the options of a limit, unless their name says otherwise.",
             ""] + table(
         ("one decision", "instructions", "x weir_take_at"), rows)
 
