@@ -80,7 +80,6 @@ static void named_parse(struct reading *g, const struct serve_limit *l)
 
     (void)snprintf(text, sizeof text, "%s", l->limit);
     g->of_is_good = store_word(text, url, &why) == 0 && weir_limit_parse(&g->of, text, &why) == 0;
-    g->text = NULL;
 }
 
 /* The limit of that name, or NULL, and a mistake. What is written together shares its name. */
@@ -92,6 +91,8 @@ static struct named *named_find(struct reading *g, const struct config_text *nam
         return g->found;
     g->last = name;
     g->found = bsearch(&wanted, g->named, g->n, sizeof g->named[0], named_order);
+    g->of_is_good = false;
+    g->text = NULL;
     if (g->found)
         named_parse(g, g->found->limit);
     else
@@ -101,17 +102,18 @@ static struct named *named_find(struct reading *g, const struct config_text *nam
 
 /* ---- Overrides ------------------------------------------------------------------------------- */
 
-/* The text is a limit of the right shape. Lines of a folded text are joined. */
+/* The text is a limit, and has the right shape, if that is known: the limit itself may have a
+ * mistake. Lines of a folded text are joined. */
 static bool override_fits(struct reading *g, const struct config_override *o)
 {
     struct weir_diag why = {.text = ""};
 
-    if (!g->of_is_good || (g->text && strcmp(g->text, o->limit.text) == 0))
+    if (g->text && strcmp(g->text, o->limit.text) == 0)
         return true;
     for (char *c = o->limit.text; *c; c++)
         *c = *c == '\n' ? ' ' : *c;
     if (weir_limit_parse(&g->own, o->limit.text, &why) == 0 &&
-        weir__override_fits(&g->of, o->name->text, &g->own, &why) == 0) {
+        (!g->of_is_good || weir__override_fits(&g->of, o->name->text, &g->own, &why) == 0)) {
         g->text = o->limit.text;
         return true;
     }
@@ -160,11 +162,10 @@ static void overrides_add(struct reading *g, const struct config_override *o)
 {
     struct serve_options *to = g->r->options;
     struct named *l = named_find(g, o->name);
-    bool fits;
+    const bool fits = override_fits(g, o);
 
     if (!l)
         return;
-    fits = override_fits(g, o);
     if ((o->prefix && !prefix_fits(g, l, o)) || !fits ||
         !count_fits(g, l, &o->key, ++l->overrides, WEIR_OVERRIDES_MOST, "overrides"))
         return;
@@ -194,7 +195,7 @@ static void entries_add(struct reading *g, const struct config_entry *e)
     struct serve_options *to = g->r->options;
     struct named *l = named_find(g, e->name);
 
-    if (!l || !entry_is_good(g, &e->entry) ||
+    if (!entry_is_good(g, &e->entry) || !l ||
         !count_fits(g, l, &e->entry, ++l->entries[!e->allow], WEIR_LIST_MOST, "entries of a list"))
         return;
     if (strlen(e->entry.text) > WEIR_KEY_MAX)

@@ -83,6 +83,20 @@ lists:
         for line, part in zip(lines, wanted):
             check(f"told: {part}", line.startswith(part), line)
         expect("status 1, and no more", (status, len(lines) - 1), (1, len(wanted)))
+        folder.write("""\
+limits: {api: 1/h brust=5}
+overrides:
+  api: {keys: {a: fixed-window 1/h, b: 1/q}}
+  apy: {keys: {a: 1/h brust=2}}
+lists:
+  api: {deny: [10.0.0.0/33]}
+""")
+        status, _, err = weir("check", folder.path)
+        check("those of a limit that has a mistake itself, and of one that is missing",
+              [part in err for part in (":1:19: unknown option 'brust'", ":3:42: period 'q'",
+                                        ":4:3: no such limit", ":4:23: unknown option 'brust'",
+                                        ":6:25: '10.0.0.0/33' is no network", "mistakes: 5")] ==
+              [True] * 6, err)
         nine = {"x" * n: "1/h" for n in range(1, 10)}
         folder.write(LIMITS + "overrides: {api: {prefixes: " + json.dumps(nine) + "}}\n")
         status, _, err = weir("check", folder.path)
