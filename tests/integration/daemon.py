@@ -231,13 +231,14 @@ def parse_address(text):
     return host.strip("[]"), int(port)
 
 
-def dial(address, timeout=PATIENCE_S):
+def dial(address, timeout=PATIENCE_S, source=None):
+    """`source`: the address that the connection comes from; the loopback has 127.0.0.0/8."""
     if isinstance(address, str):
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         s.settimeout(timeout)
         s.connect(address)
         return s
-    s = socket.create_connection(address, timeout)
+    s = socket.create_connection(address, timeout, source_address=source and (source, 0))
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return s
 
@@ -248,8 +249,8 @@ def dial(address, timeout=PATIENCE_S):
 class Line:
     """A connection, read as a stream."""
 
-    def __init__(self, address, timeout=PATIENCE_S, tls=None):
-        self.socket = dial(address, timeout)
+    def __init__(self, address, timeout=PATIENCE_S, tls=None, source=None):
+        self.socket = dial(address, timeout, source)
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self.buffer, self.at = b"", 0     # what has come, and how much of it was read

@@ -156,11 +156,7 @@ def what_stands_between_delayed_replies_is_small():
 
 
 def dial_from(daemon, source):
-    """A connection from that address: the loopback has 127.0.0.0/8."""
-    c = Resp.__new__(Resp)
-    c.socket = socket.create_connection(daemon.addresses[0], 20, source_address=(source, 0))
-    c.buffer, c.at = b"", 0
-    return c
+    return daemon.resp(source=source)
 
 
 def a_connection_has_its_part_of_delayed_replies():

@@ -89,6 +89,31 @@ class TlsSocket:
         socket.socket.shutdown(self.tls, how)
 
 
+class Refused:
+    """A connection that the daemon has closed instead of a handshake, read as a plain one would be:
+    it has ended."""
+
+    def __init__(self, plain):
+        self.plain = plain
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.plain.close()
+
+    def __getattr__(self, name):
+        return getattr(self.plain, name)
+
+    def recv(self, _):
+        return b""
+
+    def send(self, _):
+        raise BrokenPipeError
+
+    sendall = send
+
+
 def is_silent(line, seconds=0.03):
     """A socket with a session's ticket in it is readable, and has said nothing."""
     if line.at < len(line.buffer):
@@ -124,8 +149,14 @@ def main():
             listen = [f"tls://{a}" if a.startswith("unix:") else a for a in listen]
             plain_init(self, *flags, *words, listen=listen, **options)
 
-        def dial(address, timeout=kit.PATIENCE_S):
-            return TlsSocket(plain_dial(address, timeout), context)
+        def dial(address, timeout=kit.PATIENCE_S, source=None):
+            plain = plain_dial(address, timeout, source)
+            try:
+                return TlsSocket(plain.dup(), context)
+            except (ConnectionError, ssl.SSLEOFError):
+                return Refused(plain.dup())
+            finally:
+                plain.close()
         kit.Daemon.__init__, kit.dial, kit.Line.is_silent = begin, dial, is_silent
         runpy.run_path(SUITE, run_name="__main__")
 
