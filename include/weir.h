@@ -618,7 +618,7 @@ WEIR_API int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t 
  * its time to live lapses, and then counts as its estimate (KEEP) or as nothing (FREE). */
 enum weir_lapse { WEIR_LAPSE_KEEP, WEIR_LAPSE_FREE };
 
-#define WEIR_ACCOUNT_MOST      100 /* open reservations of one key; 25 with 15 terms */
+#define WEIR_ACCOUNT_MOST      100 /* open reservations of one key; 14 with 15 terms */
 #define WEIR_ACCOUNT_TERMS_MAX 15  /* terms of a limit whose keys have reservations  */
 #define WEIR_ACCOUNT_TTL_MAX   (INT64_C(24) * 3600 * 1000000000)
 
@@ -636,16 +636,18 @@ WEIR_API int weir_account_reserve_at(struct weir *w, const struct weir_request *
                                      struct weir_verdict *v);
 
 /* Settles a reservation with what it did cost, rq->cost: what was reserved beyond that is given
- * back as weir_refund does, what is missing is charged as weir_charge does, so the key may owe more
- * than its burst. *v says how the key stands after it. WEIR_ESETTLED: there is no such reservation
- * of this policy and key (any more), and nothing has changed. */
+ * back, unless time has done that already (docs/reference/limits.md); what is missing is charged as
+ * weir_charge does, so the key may owe more than its burst. *v says how the key stands after it.
+ * WEIR_ESETTLED: there is no such reservation of this policy and key (any more), and nothing has
+ * changed. */
 WEIR_API int weir_account_commit(struct weir *w, const struct weir_request *rq, uint64_t id,
                                  struct weir_verdict *v);
 WEIR_API int weir_account_commit_at(struct weir *w, const struct weir_request *rq, uint64_t id,
                                     int64_t now_ns, struct weir_verdict *v);
 
 /* Settles it with nothing: the estimate is given back. rq->cost is ignored. *back, unless NULL,
- * receives the amount. */
+ * receives how many events came back. Part of an event, the rest of which has drained, counts as
+ * one, so it is 0 just if nothing did. */
 WEIR_API int weir_account_cancel(struct weir *w, const struct weir_request *rq, uint64_t id,
                                  int64_t *back);
 WEIR_API int weir_account_cancel_at(struct weir *w, const struct weir_request *rq, uint64_t id,

@@ -428,16 +428,35 @@ struct weir__stamp {
 };
 
 /* Whether what the term owes drains: then weir__meter_owed says what a state with that stamp owes
- * at now_ns if nothing was charged since, in whole events, rounded down. */
+ * at now_ns if nothing was charged since, as the time that it takes to drain. */
 bool weir__meter_drains(const struct weir__meter *m);
 struct weir__stamp weir__meter_stamp(const struct weir__meter *m, struct weir__state *s,
                                      int64_t now_ns);
-int64_t weir__meter_owed(const struct weir__meter *m, struct weir__stamp stamp, int64_t now_ns);
-/* Gives back up to n events of an estimate that is settled; returns how many. `since`: for a term
- * that drains, the least that the key has owed since the estimate was taken; else the stamp's ns
- * right after it was taken. */
-int64_t weir__meter_settle(const struct weir__meter *m, struct weir__state *s, int64_t n,
-                           int64_t since, int64_t now_ns);
+struct weir__span weir__meter_owed(const struct weir__meter *m, struct weir__stamp stamp,
+                                   int64_t now_ns);
+/* What a settlement has given back. `events` is 0 just if the state is as it was. */
+struct weir__settled {
+    int64_t events;         /* a part of one, the rest of which has drained, is one */
+    struct weir__span time; /* of a term that drains: by how much less it owes */
+};
+/* Gives back up to n events of an estimate that is settled. `since`: for a term that drains, the
+ * least that the key has owed since the estimate was taken; else the stamp's ns right after it was
+ * taken. It may come from a file, and have any value. */
+struct weir__settled weir__meter_settle(const struct weir__meter *m, struct weir__state *s,
+                                        int64_t n, struct weir__span since, int64_t now_ns);
+/* What `since` is once so much has been given back for another estimate, whose own was `of`. */
+struct weir__span weir__meter_since(const struct weir__meter *m, struct weir__span since,
+                                    struct weir__span of, struct weir__span given);
+
+static inline bool weir__span_less(struct weir__span a, struct weir__span b)
+{
+    return a.ns < b.ns || (a.ns == b.ns && a.rem < b.rem);
+}
+
+static inline struct weir__span weir__span_min(struct weir__span a, struct weir__span b)
+{
+    return weir__span_less(a, b) ? a : b;
+}
 
 /* ---- States of one limit, joined (join.c) ---------------------------------------------------- */
 

@@ -249,22 +249,28 @@ void weir__due_charge(const struct weir__meter *m, struct weir__state *s,
         weir__due_store(m, s, after);
 }
 
-int64_t weir__due_lower(const struct weir__meter *m, struct weir__due *d, int64_t n,
-                        struct weir__due floor)
+/* Lowers D by that much, at most to `floor`; returns by how much. */
+static struct weir__span due_lower_by(const struct weir__meter *m, struct weir__due *d,
+                                      struct weir__span by, struct weir__due floor)
 {
-    struct weir__due lower = weir__due_sub(m, *d, weir__due_price(m, n));
-    int64_t events = n;
+    struct weir__due lower = weir__due_sub(m, *d, by);
 
     if (!weir__due_after(*d, floor))
-        return 0;
+        return (struct weir__span){0};
     if (weir__due_after(floor, lower)) {
         lower = floor;
-        events = weir__due_events(m, weir__due_between(m, *d, floor));
+        by = weir__due_between(m, *d, floor);
     }
     lower.blurred = d->blurred;
     lower.reserved = d->reserved;
     *d = lower;
-    return events;
+    return by;
+}
+
+int64_t weir__due_lower(const struct weir__meter *m, struct weir__due *d, int64_t n,
+                        struct weir__due floor)
+{
+    return weir__due_events(m, due_lower_by(m, d, weir__due_price(m, n), floor));
 }
 
 /* Whether a reservation may still wait to act: behind a full bucket, or behind a delay. */
@@ -277,13 +283,14 @@ static bool due_waits(const struct weir__meter *m, struct weir__due d, int64_t n
     return weir__due_sub(m, d, leaks ? m->delay : m->full).ns > now_ns;
 }
 
-/* For a key that is behind: both due times are lowered alike. */
-static int64_t due_refund_behind(const struct weir__meter *m, struct weir__state *s,
-                                 struct weir__due d, int64_t n, int64_t now_ns)
+/* For a key that is behind: both due times are lowered alike, by whole nanoseconds. */
+static struct weir__span due_give_back_behind(const struct weir__meter *m, struct weir__state *s,
+                                              struct weir__due d, struct weir__span by,
+                                              int64_t now_ns)
 {
     const struct weir__due before = due_for(m, d, now_ns);
     struct weir__due after = before;
-    const int64_t events = weir__due_lower(m, &after, n, weir__due_base(m->zero, now_ns));
+    const struct weir__span given = due_lower_by(m, &after, by, weir__due_base(m->zero, now_ns));
 
     if (before.ns == d.ns)
         d = after;
@@ -291,24 +298,30 @@ static int64_t due_refund_behind(const struct weir__meter *m, struct weir__state
         d.ns -= before.ns - after.ns;
     if (weir__due_after(before, after))
         weir__due_store(m, s, d);
-    return events;
+    return given;
+}
+
+struct weir__span weir__due_give_back(const struct weir__meter *m, struct weir__state *s,
+                                      struct weir__span by, int64_t now_ns)
+{
+    const struct weir__due before = weir__due_load(m, s);
+    const bool waiting = due_waits(m, before, now_ns);
+    struct weir__due after = before;
+    const struct weir__span given = due_lower_by(m, &after, by, weir__due_base(m->zero, now_ns));
+
+    if (before.behind_ns > 0)
+        return due_give_back_behind(m, s, before, by, now_ns);
+    after.blurred = before.blurred || waiting;
+    after.reserved = before.reserved;
+    if (weir__due_after(before, after))
+        weir__due_store(m, s, after);
+    return given;
 }
 
 int64_t weir__due_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
                          int64_t now_ns)
 {
-    const struct weir__due before = weir__due_load(m, s);
-    const bool waiting = due_waits(m, before, now_ns);
-    struct weir__due after = before;
-    const int64_t events = weir__due_lower(m, &after, n, weir__due_base(m->zero, now_ns));
-
-    if (before.behind_ns > 0)
-        return due_refund_behind(m, s, before, n, now_ns);
-    after.blurred = before.blurred || waiting;
-    after.reserved = before.reserved;
-    if (weir__due_after(before, after))
-        weir__due_store(m, s, after);
-    return events;
+    return weir__due_events(m, weir__due_give_back(m, s, weir__due_price(m, n), now_ns));
 }
 
 /* Later reservations stand on the events between this one's act time and the last one's: those

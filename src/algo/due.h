@@ -278,6 +278,9 @@ int64_t weir__due_cancel(const struct weir__meter *m, struct weir__state *s, int
 /* Lowers D by n events, at most to `floor`; returns the whole events in the difference. */
 int64_t weir__due_lower(const struct weir__meter *m, struct weir__due *d, int64_t n,
                         struct weir__due floor);
+/* A refund by time: lowers D by that much at most, and returns by how much. */
+struct weir__span weir__due_give_back(const struct weir__meter *m, struct weir__state *s,
+                                      struct weir__span by, int64_t now_ns);
 
 void weir__due_change(const struct weir__meter *from, const struct weir__meter *to,
                       struct weir__state *s);

@@ -235,7 +235,7 @@ def info_tells(folder):
            for t in shown["tables"]] == [(16, 80, 70), (192, 30, 30)],
           shown["tables"])
     lines = weir("info", path).stdout
-    for wanted in ("version      6", "sound        yes", "max_keys     1000",
+    for wanted in ("version      7", "sound        yes", "max_keys     1000",
                    "in use by    no process",
                    "3 policies", "  api\n    token-bucket 20/h\n", ", 2 versions kept"):
         check(f"people read '{wanted!r}'", wanted in lines, lines)
@@ -330,14 +330,14 @@ def unsound_files(folder):
         ("a file cut short by a byte", spoilt("cut", cut=size - 1),
          f": truncated: {size - 1} bytes of {size}"),
         ("a newer file", spoilt("newer", (VERSION, b"\x63")),
-         ": file version 99 is newer than this weir's 6"),
+         ": file version 99 is newer than this weir's 7"),
         ("a version before the first", spoilt("zeroth", (VERSION, b"\0")),
          ": file version 0 is older"),
         ("the first version", spoilt("first", (VERSION, b"\1")),
-         ": file version 1 is older than this weir's 6, which "
+         ": file version 1 is older than this weir's 7, which "
          "cannot read it: move the file away and start with a new one"),
         ("the second version", spoilt("second", (VERSION, b"\2")),
-         ": file version 2 is older than this weir's 6"),
+         ": file version 2 is older than this weir's 7"),
         ("another byte order", spoilt("swapped", (BYTE_ORDER, b"\1\2\3\4")),
          ": written on a machine of another byte order"),
         ("a damaged header", spoilt("damaged", (MAX_KEYS, b"\x77")),

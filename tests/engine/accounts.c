@@ -482,6 +482,178 @@ static void a_late_commit_gives_back_no_more_than_the_key_has_owed_since(void **
     backend_close(w);
 }
 
+/* At 10/s an event drains for 100 ms. The key is as if it had never been reserved. */
+static void a_small_estimate_comes_back_though_a_part_of_it_has_drained(void **state)
+{
+    static const struct {
+        int64_t after_ms, back;
+    } ROW[] = {{0, 1}, {1, 1}, {50, 1}, {99, 1}, {100, 0}, {1000, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(ROW); i++) {
+        struct weir *w = backend_open(NULL);
+        struct weir_policy *p = backend_policy(w, "p", "token-bucket 10/s", T0);
+        const int64_t tick = backend_tick_ns(), now_ns = T0 + ROW[i].after_ms * MS + tick;
+        int64_t back = -1;
+        uint64_t id;
+
+        print_message("  after %d ms\n", (int)ROW[i].after_ms);
+        reserve(w, p, "k", 1, MINUTE, WEIR_LAPSE_KEEP, T0 + tick, &id);
+        assert_int_equal(cancel(w, p, "k", id, now_ns, &back), 0);
+        assert_int_equal(back, ROW[i].back);
+        assert_int_equal(look(w, p, "k", now_ns).reset_after_ns, 0);
+        assert_int_equal(take(w, p, "k", 10, now_ns).remaining, 0);
+        backend_close(w);
+    }
+}
+
+/* Limits whose events drain: in what time one does, and how many a cost of 1 stands for. */
+static const struct {
+    const char *limit;
+    int64_t step_ns, unit;
+} DRAINING[] = {
+    {"token-bucket 10/s", SECOND / 10, 1},
+    {"token-bucket 3/s burst=2", SECOND / 3, 1},
+    {"token-bucket 3/s burst=20 initial=empty", SECOND / 3, 1},
+    {"leaky-bucket 7/1m capacity=9", MINUTE / 7, 1},
+    {"token-bucket 1/24h burst=5", DAY, 1},
+    {"token-bucket 1000003/s burst=50", 1000, 1},
+    {"token-bucket 999999999989/7s burst=1000000", 20000, 2857},
+    {"leaky-bucket 11/1s + token-bucket 17/3s burst=5", SECOND / 11, 1},
+};
+
+static int64_t draw_pause(struct history *h, int64_t step_ns)
+{
+    const int64_t tick = backend_tick_ns();
+    int64_t pause_ns = 0;
+
+    switch (draw_below(&h->x, 8)) {
+    case 0:
+    case 1: break;
+    case 2: pause_ns = tick; break;
+    case 3: pause_ns = step_ns; break;
+    case 4: pause_ns = step_ns - tick; break;
+    case 5: pause_ns = 20 * step_ns; break;
+    default: pause_ns = 2 * step_ns * draw_below(&h->x, 1000) / 1000; break;
+    }
+    return pause_ns / tick * tick;
+}
+
+/* One of those that are open, or NULL. */
+static struct event *draw_open(struct history *h)
+{
+    for (int i = 0; h->n > 0 && i < 20; i++) {
+        struct event *e = &h->event[draw_below(&h->x, (uint32_t)h->n)];
+
+        if (e->id)
+            return e;
+    }
+    return NULL;
+}
+
+/* Reserves, or settles. Unlike history_step it notes what is above an estimate as an event. */
+static void history_estimate(struct history *h, int64_t now_ns, int64_t unit)
+{
+    const int64_t cost = unit * (1 + draw_below(&h->x, draw_below(&h->x, 2) ? 2 : 6));
+    struct event *e = draw_below(&h->x, 2) ? draw_open(h) : NULL;
+    const bool is_free = draw_below(&h->x, 2);
+    uint64_t id;
+
+    history_lapse(h, now_ns);
+    if (e && e->id) {
+        const int64_t actual = draw_below(&h->x, (uint32_t)(e->estimate + unit) + 1);
+
+        assert_int_equal(commit(h->w, h->p, "k", e->id, actual, now_ns), 0);
+        e->id = 0;
+        e->cost = actual < e->estimate ? actual : e->estimate;
+        h->back += e->estimate - e->cost;
+        if (actual > e->estimate)
+            (void)history_add(h, actual - e->estimate, now_ns);
+        return;
+    }
+    if (!reserve(h->w, h->p, "k", cost, HOUR, is_free ? WEIR_LAPSE_FREE : WEIR_LAPSE_KEEP, now_ns,
+                 &id)
+             .allowed)
+        return;
+    e = history_add(h, cost, now_ns);
+    e->id = id;
+    e->lapse_ns = now_ns + HOUR;
+    e->free = is_free;
+}
+
+/* A key that was charged what is known by now, each cost at the time of its reservation. */
+static struct weir_verdict history_model(struct history *h, int step, int64_t now_ns)
+{
+    char key[16];
+
+    (void)snprintf(key, sizeof key, "model %d", step);
+    for (int i = 0; i < h->n; i++)
+        charge(h->w, h->p, key, h->event[i].cost, h->event[i].at_ns);
+    return look(h->w, h->p, key, now_ns);
+}
+
+static void history_play(struct history *h, size_t row, bool takes)
+{
+    int64_t now_ns = T0;
+
+    for (int k = 0; k < 40; k++) {
+        const int64_t unit = DRAINING[row].unit, cost = unit * (1 + draw_below(&h->x, 3));
+        struct weir_verdict is, model;
+
+        now_ns += draw_pause(h, DRAINING[row].step_ns);
+        if (takes && draw_below(&h->x, 3) == 0) {
+            if (take(h->w, h->p, "k", cost, now_ns).allowed)
+                (void)history_add(h, cost, now_ns);
+        } else {
+            history_estimate(h, now_ns, unit);
+        }
+        history_lapse(h, now_ns);
+        is = look(h->w, h->p, "k", now_ns);
+        model = history_model(h, k, now_ns);
+        if (!takes)
+            same_verdict(&is, &model);
+        assert_true(is.reset_after_ns >= model.reset_after_ns);
+        assert_true(is.remaining <= model.remaining);
+    }
+}
+
+static void history_play_all(bool takes)
+{
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 50000, .max_policies = 300});
+    static struct history h;
+    int64_t back = 0;
+
+    for (size_t i = 0; i < LENGTH(DRAINING); i++) {
+        print_message("  %s\n", DRAINING[i].limit);
+        for (uint64_t seed = 0; seed < (backend_is_remote() ? 2 : 30); seed++) {
+            char name[16];
+
+            (void)snprintf(name, sizeof name, "p%d.%d", (int)i, (int)seed);
+            h = (struct history){.w = w, .x = 42 + seed};
+            h.p = backend_policy(w, name, DRAINING[i].limit, T0);
+            history_play(&h, i, takes);
+            back += h.back;
+        }
+    }
+    assert_true(back > 0);
+    backend_close(w);
+}
+
+/* To the nanosecond, whatever is open meanwhile: what is given back is a time, and no rounded
+ * number of events. */
+static void a_bucket_is_as_if_it_had_been_charged_the_costs_in_the_first_place(void **state)
+{
+    (void)state;
+    history_play_all(false);
+}
+
+/* What the key has owed between two calls that reserve or settle is known from below. */
+static void takes_in_between_never_leave_it_owing_less(void **state)
+{
+    (void)state;
+    history_play_all(true);
+}
+
 /* ---- Every algorithm ------------------------------------------------------------------------- */
 
 static void settled_at_once_it_is_as_if_less_had_been_taken(void **state)
@@ -570,6 +742,9 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_store_full_of_accounts_refuses_and_evicts_none),
     cmocka_unit_test(what_is_granted_never_passes_the_law),
     cmocka_unit_test(a_late_commit_gives_back_no_more_than_the_key_has_owed_since),
+    cmocka_unit_test(a_small_estimate_comes_back_though_a_part_of_it_has_drained),
+    cmocka_unit_test(a_bucket_is_as_if_it_had_been_charged_the_costs_in_the_first_place),
+    cmocka_unit_test(takes_in_between_never_leave_it_owing_less),
     cmocka_unit_test(settled_at_once_it_is_as_if_less_had_been_taken),
     cmocka_unit_test(of_many_commits_at_once_one_settles),
 };

@@ -20,8 +20,8 @@ from daemon import check, expect, play, until  # noqa: E402  pylint: disable=wro
 from fleet_kit import Redis  # noqa: E402  pylint: disable=wrong-import-position
 
 # The program, the format of its keys, and the version of its files.
-THIS = (os.path.abspath(sys.argv[1]), 1, 6)
-NEXT = (os.path.abspath(sys.argv.pop(2)), 2, 7)
+THIS = (os.path.abspath(sys.argv[1]), 1, 7)
+NEXT = (os.path.abspath(sys.argv.pop(2)), 2, 8)
 ORDERS = ((THIS, NEXT), (NEXT, THIS))
 FORMAT = "weir:{fleet}:format"
 PATIENT = "30s"

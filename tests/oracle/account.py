@@ -5,15 +5,17 @@ settle).
 as the last call that reserved or settled left them; it knows nothing of the C's layout.
 """
 
-from math import floor
+from math import ceil
 
 
 class Slot:
-    """An open reservation. `since`, by term: the least that a bucket has owed since, or what names
-    the events of a window; None for a term that did not take it."""
+    """An open reservation. `took`, by term: what names its events, or None for a term that did not
+    take it. `spell`, by term: the least that a bucket has owed from this reservation until the next
+    open one, as the time that it takes to drain."""
 
-    def __init__(self, cost, lapse, is_free, since):
-        self.cost, self.lapse, self.is_free, self.since = cost, lapse, is_free, since
+    def __init__(self, cost, lapse, is_free, took, spell):
+        self.cost, self.lapse, self.is_free, self.took, self.spell = (
+            cost, lapse, is_free, took, spell)
 
 
 class Account:
@@ -22,6 +24,20 @@ class Account:
     def __init__(self, places, numbers):
         self.places, self.numbers, self.slots, self.states = places, numbers, {}, None
 
+    def from_on(self, slot):
+        """The slot, and those that were reserved later."""
+        slots = list(self.slots.values())
+        return slots[slots.index(slot):]
+
+    def remove(self, number):
+        """The time of the one before then goes on until the next one."""
+        numbers = list(self.slots)
+        at = numbers.index(number)
+        slot = self.slots.pop(number)
+        if at > 0:
+            before = self.slots[numbers[at - 1]]
+            before.spell = [min(x, y) for x, y in zip(before.spell, slot.spell)]
+
 
 def drains(t):
     return type(t).__name__ == "TokenBucket" or \
@@ -29,8 +45,8 @@ def drains(t):
 
 
 def owed(t, s, now):
-    """Whole events; of a key whose clock has stepped back, by the later due time."""
-    return max(0, floor((s.D - now) / t.T))
+    """As a time; of a key whose clock has stepped back, by the later due time."""
+    return max(0, s.D - now)
 
 
 def named(t, s):
@@ -93,40 +109,41 @@ class Accounts:
             a = self.accounts[key] = Account(places, numbers)
         if a.numbers != numbers:
             for slot in a.slots.values():
-                slot.since = [None if n is None else 0 if drains(t) else -1
-                              for t, n in zip(terms, slot.since)]
+                slot.took = [None if name is None else -1 for name in slot.took]
+                slot.spell = [0 for _ in slot.spell]
             a.numbers = numbers
         return a
 
     def lower(self, a, terms, states):
         """Notes the least that the buckets have owed since the last call."""
         for i, t in enumerate(terms):
-            if not drains(t) or a.states is None:
-                continue
-            least = min(owed(t, a.states[i], self.now), owed(t, states[i], self.now))
-            for slot in a.slots.values():
-                if slot.since[i] is not None:
-                    slot.since[i] = min(slot.since[i], least)
+            if drains(t) and a.slots:
+                last = list(a.slots.values())[-1]
+                last.spell[i] = min(last.spell[i], owed(t, a.states[i], self.now),
+                                    owed(t, states[i], self.now))
 
     def settle(self, a, slot, n, terms, zeros, states):
         """The states after n of the slot are given back, and the most that came back."""
         after, most = list(states), 0
         for i, t in enumerate(terms):
-            if slot.since[i] is None or n == 0:
+            if slot.took[i] is None or n == 0:
                 continue
             if drains(t):
-                after[i], back = t.refund(states[i], self.now, min(n, slot.since[i]), zeros[i])
-                for other in a.slots.values():
-                    if other.since[i] is not None:
-                        other.since[i] = max(0, other.since[i] - back)
+                by = min(n * t.T, *(s.spell[i] for s in a.from_on(slot)))
+                after[i], by = t.lower(states[i], self.now, by, zeros[i])
+                back = ceil(by / t.T)
+                for s in a.from_on(slot):       # in all that time it would have owed less
+                    s.spell[i] -= by
             else:
-                after[i], back = without(t, states[i], self.now, n, slot.since[i], zeros[i])
+                after[i], back = without(t, states[i], self.now, n, slot.took[i], zeros[i])
             most = max(most, back)
         return [t.forget(s, z) for t, s, z in zip(terms, after, zeros)], most
 
     def ends(self, key, a, states):
         """A call that reserved or settled is over."""
-        a.slots = {n: s for n, s in a.slots.items() if s.is_free or s.lapse > self.now}
+        for number, slot in list(a.slots.items()):
+            if not slot.is_free and slot.lapse <= self.now:
+                a.remove(number)
         a.states = states
         self.keep(key, states)
         if not a.slots:
@@ -143,7 +160,7 @@ class Accounts:
         for name, slot in list(a.slots.items()):
             if slot.is_free and slot.lapse <= self.now:
                 states, _ = self.settle(a, slot, slot.cost, terms, zeros, states)
-                del a.slots[name]
+                a.remove(name)
         self.ends(key, a, states)
 
     def reserve(self, key, cost, opts):
@@ -158,11 +175,12 @@ class Accounts:
         self.reserved[opts["as"]] = key, None
         if v.allowed:
             self.estimates += 1
-            since = [None if cost == 0 or answer[0] != OK else owed(t, s, self.now) if drains(t)
-                     else named(t, s) if named(t, s) is not None else -1
-                     for t, s, answer in zip(terms, after, answers)]
+            took = [None if cost == 0 or answer[0] != OK
+                    else named(t, s) if named(t, s) is not None else -1
+                    for t, s, answer in zip(terms, after, answers)]
+            spell = [owed(t, s, self.now) if drains(t) else 0 for t, s in zip(terms, after)]
             lapse = self.now + self.span(opts["ttl"])
-            a.slots[self.estimates] = Slot(cost, lapse, opts.get("lapse") == "free", since)
+            a.slots[self.estimates] = Slot(cost, lapse, opts.get("lapse") == "free", took, spell)
             self.reserved[opts["as"]] = key, self.estimates
         self.ends(key, a, after)
         return key, cost, v
@@ -183,9 +201,9 @@ class Accounts:
         self.lower(a, terms, states)
         states, back = self.settle(a, slot, max(0, slot.cost - (cost or 0)), terms, zeros, states)
         if (cost or 0) > slot.cost:
-            states = [s if n is None else t.owe(s, self.now, cost - slot.cost)
-                      for t, s, n in zip(terms, states, slot.since)]
-        del a.slots[number]
+            states = [s if name is None else t.owe(s, self.now, cost - slot.cost)
+                      for t, s, name in zip(terms, states, slot.took)]
+        a.remove(number)
         self.ends(key, a, states)
         v = self.stands(terms, zeros, states)
         return key, back if cost is None else cost, v if cost is None else v._replace(

@@ -292,17 +292,23 @@ class Bucket(Term):
         return D - self.limit * self.T > now
 
     def refund(self, s, now, n, zero):
+        s, by = self.lower(s, now, n * self.T, zero)
+        return s, floor(by / self.T)
+
+    def lower(self, s, now, by, zero):
+        """Moves D back by that time at most; and by how much it did."""
         before = self.read(s, now)
-        D = max(before - n * self.T, now, zero.D)
+        D = max(before - by, now, zero.D)
         if D >= before:
             return s, 0
-        back = floor((before - D) / self.T)
         if self.by_low(s, now):
             lower = before - ceil(D)
-            return (Due(s.D - lower, False, False, s.low - lower) if lower else s), back
-        if s.low is not None:
-            return Due(D, False), back
-        return s._replace(D=D, lost=s.lost or self.waiting(s.D, now)), back
+            s = Due(s.D - lower, False, False, s.low - lower) if lower else s
+        elif s.low is not None:
+            s = Due(D, False)
+        else:
+            s = s._replace(D=D, lost=s.lost or self.waiting(s.D, now))
+        return s, before - D
 
     def give_back(self, s, now, n, zero, lost):
         """A cancel of n events: whole ones, and no further than refund would go."""

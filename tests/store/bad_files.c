@@ -106,8 +106,8 @@ static void refuses_another_version(void **state)
     } rows[] = {
         {0, "file version 0 is older"},
         {WEIR__FILE_VERSION - 1, "older"},
-        {1, "file version 1 is older than this weir's 6, which cannot read it"},
-        {2, "file version 2 is older than this weir's 6, which cannot read it"},
+        {1, "file version 1 is older than this weir's 7, which cannot read it"},
+        {2, "file version 2 is older than this weir's 7, which cannot read it"},
         {2, "move the file away and start with a new one"},
         {WEIR__FILE_VERSION + 1, "newer"},
         {UINT32_MAX, "newer"},

@@ -5,6 +5,9 @@
 
 #include "engine/transaction.h"
 
+/* `since` of a term that did not take the estimate. */
+static const struct weir__span UNTAKEN = {.rem = -1};
+
 uint64_t weir__account_fingerprint(const struct weir__revision *rev, const struct weir_request *rq)
 {
     /* splitmix64: one to one, so that two keys have two accounts. */
@@ -44,13 +47,28 @@ static struct weir__account_slot *slot_at(struct weir__account *a, int i)
 {
     char *first = (char *)&a->stamp[a->terms];
 
-    return (void *)(first +
-                    (size_t)i * (sizeof(struct weir__account_slot) + a->terms * sizeof(int64_t)));
+    return (void *)(first + (size_t)i * (sizeof(struct weir__account_slot) +
+                                         a->terms * sizeof(struct weir__span)));
+}
+
+static int64_t slot_lapse_ns(const struct weir__account_slot *s)
+{
+    return (int64_t)(s->lapse >> 1);
+}
+
+static bool slot_is_free(const struct weir__account_slot *s)
+{
+    return (s->lapse & 1) != 0;
+}
+
+static bool slot_took(const struct weir__account_slot *s, uint32_t term)
+{
+    return s->since[term].rem >= 0;
 }
 
 static bool slot_is_open(const struct weir__account_slot *s, int64_t now_ns)
 {
-    return s->id != 0 && (s->free || s->lapse_ns > now_ns);
+    return s->id != 0 && (slot_is_free(s) || slot_lapse_ns(s) > now_ns);
 }
 
 /* Empties slots that have lapsed with their estimate, and computes what follows from the others.
@@ -69,9 +87,9 @@ static int account_tidy(struct weir__account *a, int64_t now_ns)
             continue;
         }
         open++;
-        last_ns = weir__max(last_ns, s->lapse_ns);
-        if (s->free)
-            a->due_ns = weir__min(a->due_ns, s->lapse_ns);
+        last_ns = weir__max(last_ns, slot_lapse_ns(s));
+        if (slot_is_free(s))
+            a->due_ns = weir__min(a->due_ns, slot_lapse_ns(s));
     }
     a->head.fresh_ns = a->due_ns == INT64_MAX ? last_ns : weir__max(last_ns, a->head.fresh_ns);
     return open;
@@ -90,7 +108,7 @@ static int64_t account_first_lapse(struct weir__account *a)
     int64_t first_ns = INT64_MAX;
 
     for (int i = 0; i < weir__account_slots(a->terms); i++)
-        first_ns = weir__min(first_ns, slot_at(a, i)->lapse_ns);
+        first_ns = weir__min(first_ns, slot_lapse_ns(slot_at(a, i)));
     return first_ns;
 }
 
@@ -149,11 +167,12 @@ static int account_begin_reserve(struct weir__transaction *tx, struct weir_verdi
     return a->slot ? 0 : account_refuse(tx, account_first_lapse(a->account), v);
 }
 
-/* Sets what each term that took the estimate is to be charged beyond it. */
-static void account_set_costs(struct weir__transaction *tx, uint32_t took, int64_t cost)
+/* Sets what each term that took the estimate, if there is one, is to be charged beyond it. */
+static void account_set_costs(struct weir__transaction *tx, const struct weir__account_slot *took,
+                              int64_t cost)
 {
     for (int i = 0; i < tx->n; i++)
-        tx->part[i].attempt.cost = took >> tx->item[i].index & 1 ? cost : 0;
+        tx->part[i].attempt.cost = took && slot_took(took, tx->item[i].index) ? cost : 0;
 }
 
 static int account_begin_settle(struct weir__transaction *tx)
@@ -161,10 +180,18 @@ static int account_begin_settle(struct weir__transaction *tx)
     struct weir__account_step *a = tx->account;
 
     a->slot = a->account ? slot_find(a->account, a->id) : NULL;
-    if (!a->slot || a->slot->lapse_ns <= tx->now.now_ns)
+    if (!a->slot || slot_lapse_ns(a->slot) <= tx->now.now_ns)
         return WEIR_ESETTLED;
-    account_set_costs(tx, a->slot->took, weir__max(a->cost - a->slot->cost, 0));
+    account_set_costs(tx, a->slot, weir__max(a->cost - a->slot->cost, 0));
     return 0;
+}
+
+/* What the key has owed is not known across a change of its rate: nothing is given back. */
+static void slot_give_up(struct weir__account_slot *s, uint32_t terms)
+{
+    for (uint32_t i = 0; i < terms; i++)
+        if (slot_took(s, i))
+            s->since[i] = (struct weir__span){0};
 }
 
 /* Finds the account, and what is still true of it. */
@@ -180,9 +207,8 @@ static void account_find(struct weir__transaction *tx)
         account_empty(a);
     if (a->account->versions == a->versions)
         return;
-    /* What a bucket has owed is not known across a change of its rate: nothing is given back. */
     for (int i = 0; i < weir__account_slots(a->terms); i++)
-        memset(slot_at(a->account, i)->since, 0, a->terms * sizeof(int64_t));
+        slot_give_up(slot_at(a->account, i), a->terms);
     a->account->versions = a->versions;
 }
 
@@ -194,7 +220,7 @@ int weir__account_begin(struct weir__transaction *tx, struct weir_verdict *v)
     switch (a->verb) {
     case WEIR__ACCOUNT_RESERVE: return account_begin_reserve(tx, v);
     case WEIR__ACCOUNT_SETTLE: return account_begin_settle(tx);
-    case WEIR__ACCOUNT_LAPSE: account_set_costs(tx, 0, 0); return a->account ? 0 : WEIR_ESETTLED;
+    case WEIR__ACCOUNT_LAPSE: account_set_costs(tx, NULL, 0); return a->account ? 0 : WEIR_ESETTLED;
     }
     return WEIR_EINVAL;
 }
@@ -203,23 +229,37 @@ int weir__account_begin(struct weir__transaction *tx, struct weir_verdict *v)
 
 /* The least that the key has owed since the last step: what it owed then less what has drained, and
  * no more than it owes now. */
-static int64_t account_least_owed(struct weir__transaction *tx, int i)
+static struct weir__span account_least_owed(struct weir__transaction *tx, int i)
 {
     const struct weir__meter *m = tx->part[i].meter;
     const int64_t now_ns = tx->now.now_ns;
     const struct weir__stamp now = weir__meter_stamp(m, tx->part[i].state, now_ns);
 
-    return weir__min(weir__meter_owed(m, tx->account->account->stamp[tx->item[i].index], now_ns),
-                     weir__meter_owed(m, now, now_ns));
+    return weir__span_min(
+        weir__meter_owed(m, tx->account->account->stamp[tx->item[i].index], now_ns),
+        weir__meter_owed(m, now, now_ns));
 }
 
-/* Lowers what the open reservations may get back to `least`, less what another has got back. */
-static void account_lower(struct weir__account *a, uint32_t term, int64_t least, int64_t given)
+/* Lowers what the open reservations may get back to `least`. */
+static void account_lower(struct weir__account *a, uint32_t term, struct weir__span least)
 {
     for (int i = 0; i < weir__account_slots(a->terms); i++) {
-        int64_t *since = &slot_at(a, i)->since[term];
+        struct weir__account_slot *s = slot_at(a, i);
 
-        *since = weir__max(weir__min(*since, least) - given, 0);
+        if (slot_took(s, term))
+            s->since[term] = weir__span_min(s->since[term], least);
+    }
+}
+
+/* And once so much has been given back for one of them, whose least was `of`. */
+static void account_note_given(struct weir__account *a, const struct weir__meter *m, uint32_t term,
+                               struct weir__span of, struct weir__span given)
+{
+    for (int i = 0; i < weir__account_slots(a->terms); i++) {
+        struct weir__account_slot *s = slot_at(a, i);
+
+        if (slot_took(s, term))
+            s->since[term] = weir__meter_since(m, s->since[term], of, given);
     }
 }
 
@@ -229,16 +269,16 @@ static void slot_give_back(struct weir__transaction *tx, const struct weir__acco
     struct weir__account_step *a = tx->account;
 
     for (int i = 0; i < tx->n; i++) {
+        const struct weir__meter *m = tx->part[i].meter;
         const uint32_t index = tx->item[i].index;
-        int64_t back;
+        struct weir__settled back;
 
-        if (!tx->item[i].found || !(s->took >> index & 1))
+        if (!tx->item[i].found || !slot_took(s, index))
             continue;
-        back = weir__meter_settle(tx->part[i].meter, tx->part[i].state, cost, s->since[index],
-                                  tx->now.now_ns);
-        if (weir__meter_drains(tx->part[i].meter))
-            account_lower(a->account, index, INT64_MAX, back);
-        a->back = weir__max(a->back, back);
+        back = weir__meter_settle(m, tx->part[i].state, cost, s->since[index], tx->now.now_ns);
+        if (weir__meter_drains(m))
+            account_note_given(a->account, m, index, s->since[index], back.time);
+        a->back = weir__max(a->back, back.events);
     }
 }
 
@@ -250,13 +290,13 @@ void weir__account_settle_states(struct weir__transaction *tx)
     a->back = 0;
     for (int i = 0; i < tx->n; i++)
         if (weir__meter_drains(tx->part[i].meter))
-            account_lower(a->account, tx->item[i].index, account_least_owed(tx, i), 0);
+            account_lower(a->account, tx->item[i].index, account_least_owed(tx, i));
     if (a->verb == WEIR__ACCOUNT_SETTLE && a->slot->cost > a->cost)
         slot_give_back(tx, a->slot, a->slot->cost - a->cost);
     for (int i = 0; a->verb == WEIR__ACCOUNT_LAPSE && i < weir__account_slots(a->terms); i++) {
         struct weir__account_slot *s = slot_at(a->account, i);
 
-        if (s->id == 0 || !s->free || s->lapse_ns > tx->now.now_ns)
+        if (s->id == 0 || !slot_is_free(s) || slot_lapse_ns(s) > tx->now.now_ns)
             continue;
         slot_give_back(tx, s, s->cost);
         s->id = 0;
@@ -271,9 +311,9 @@ static void account_fill_slot(struct weir__transaction *tx, const struct weir_ve
 
     a->slot->id = a->id;
     a->slot->cost = tx->part[0].attempt.cost;
-    a->slot->lapse_ns = a->lapse_ns;
-    a->slot->took = 0;
-    a->slot->free = a->free;
+    a->slot->lapse = (uint64_t)a->lapse_ns << 1 | a->free;
+    for (uint32_t i = 0; i < a->terms; i++)
+        a->slot->since[i] = UNTAKEN;
     for (int i = 0; i < tx->n && v->reason != WEIR_FULL; i++) {
         const struct weir__meter *m = tx->part[i].meter;
         const uint32_t index = tx->item[i].index;
@@ -281,9 +321,8 @@ static void account_fill_slot(struct weir__transaction *tx, const struct weir_ve
 
         if (!tx->item[i].verdict.allowed || tx->part[i].attempt.cost == 0)
             continue;
-        a->slot->took |= (uint16_t)(1u << index);
-        a->slot->since[index] =
-            weir__meter_drains(m) ? weir__meter_owed(m, stamp, tx->now.now_ns) : stamp.ns;
+        a->slot->since[index] = weir__meter_drains(m) ? weir__meter_owed(m, stamp, tx->now.now_ns)
+                                                      : (struct weir__span){.ns = stamp.ns};
     }
     if (a->free)
         a->account->head.fresh_ns =

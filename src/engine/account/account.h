@@ -25,11 +25,11 @@
 
 struct weir__account_slot {
     uint64_t id; /* 0: empty */
-    int64_t cost, lapse_ns;
-    uint16_t took; /* the terms that took the estimate, as bits by index; shadows may not have */
-    uint16_t free; /* it lapses as nothing */
-    uint32_t spare;
-    int64_t since[]; /* of each term, what settling it needs (weir__meter_settle) */
+    int64_t cost;
+    uint64_t lapse; /* when it lapses, in ns, twice; and 1 if it lapses as nothing */
+    /* Of each term, what settling it needs (weir__meter_settle). Its rem is below 0 if the term did
+     * not take the estimate, as a shadow may not have. */
+    struct weir__span since[];
 };
 
 /* Behind it: a stamp for each term, of the state as the last step left it; then the slots. */
@@ -47,7 +47,8 @@ static inline int weir__account_slots(uint32_t terms)
 {
     const size_t room =
         WEIR__ACCOUNT_BYTES - sizeof(struct weir__account) - terms * sizeof(struct weir__stamp);
-    const size_t fit = room / (sizeof(struct weir__account_slot) + terms * sizeof(int64_t));
+    const size_t fit =
+        room / (sizeof(struct weir__account_slot) + terms * sizeof(struct weir__span));
 
     return fit < WEIR_ACCOUNT_MOST ? (int)fit : WEIR_ACCOUNT_MOST;
 }

@@ -33,7 +33,7 @@
 #include "table/journal.h"
 
 #define WEIR__FILE_MAGIC   "weir\r\n\x1a\n" /* no text file starts like this */
-#define WEIR__FILE_VERSION 6 /* of this source; what is linked is weir__file_version */
+#define WEIR__FILE_VERSION 7 /* of this source; what is linked is weir__file_version */
 #define WEIR__FILE_OWNERS  512
 #define WEIR__FILE_PAGE    WEIR__PAGE
 #define WEIR__BOOT_ID      40

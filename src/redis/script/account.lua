@@ -16,7 +16,8 @@
 --   (3) An account outlives the last lapse of its slots; with slots that lapse as nothing, also the
 --       key's recovery: by then there is nothing left to give back.
 --   (4) since is -1 if the term did not take the estimate, -2 if it gives nothing back. Of a bucket
---       it is the least that the key has owed since, in events; else what row.settle compares.
+--       it is the least that the key has owed since, in the units of due.lua (limbs, if it is as
+--       large as that); else what row.settle compares.
 --   (5) Requests that do not name all the terms of an account leave it alone.
 --   (6) A stamp is what the bucket owed after the key was last reserved from or settled. What has
 --       lapsed as nothing is settled before the call that finds it, without what that call takes.
@@ -31,10 +32,8 @@ if accounts[1] then
     return t.algo == 4 or t.algo == 5 and t[6] < 0
   end
 
-  local function events_of(t, us, rem)
-    local events = us > now and div(sub(mul(us - now, t[2]), rem), t[1]) or 0
-
-    return type(events) == 'number' and events or LIMIT
+  local function owed_of(t, us, rem)
+    return us > now and sub(mul(us - now, t[2]), rem) or 0
   end
 
   local function stamp_of(t, s)
@@ -52,7 +51,7 @@ if accounts[1] then
   -- What row.settle will compare: when the events of the estimate were counted.
   local function since_of(t, s)
     if drains(t) then
-      return events_of(t, unpack(stamp_of(t, s)))
+      return owed_of(t, unpack(stamp_of(t, s)))
     end
     if t.algo == 9 then
       local ahead = div_up(s.owed, t[2])
@@ -64,21 +63,44 @@ if accounts[1] then
     return of[t.algo] or NO_RETURN
   end
 
-  -- The numbers that must stay the same; the edges of a calendar do not.
+  -- The numbers that must stay the same; the edges of a calendar do not. `u`, because a weir whose
+  -- since was in events had none: the two read each other's accounts as those of a limit that was
+  -- changed, and give nothing back.
   local function numbers_of(a)
-    local out = {}
+    local out = {'u'}
 
     for k, t in ipairs(a.terms) do
-      out[k] = struct.pack('<ddddd', t.algo, t[1], t[2], t[3], t.algo == 5 and t[6] or 0)
+      out[k + 1] = struct.pack('<ddddd', t.algo, t[1], t[2], t[3], t.algo == 5 and t[6] or 0)
     end
     return table.concat(out)
   end
 
-  -- The least of `since` and `least`, less what another reservation has got back.
-  local function lower(a, k, least, given)
+  local function least_of(x, y)
+    return less(x, y) and x or y
+  end
+
+  local function less_by(x, y)
+    return less(y, x) and sub(x, y) or 0
+  end
+
+  -- Lowers what the reservations may get back to `least`.
+  local function lower(a, k, least)
     for _, slot in ipairs(a.slots) do
-      if slot[4 + k] >= 0 then
-        slot[4 + k] = math.max(math.min(slot[4 + k], least) - given, 0)
+      if slot[4 + k] ~= UNTAKEN then
+        slot[4 + k] = least_of(slot[4 + k], least)
+      end
+    end
+  end
+
+  -- And once so much has been given back for one of them, whose least was `of` (settle.c).
+  local function note_given(a, k, of, given)
+    for _, slot in ipairs(a.slots) do
+      local since = slot[4 + k]
+
+      if since ~= UNTAKEN and less(since, of) then
+        slot[4 + k] = least_of(since, less_by(of, given))
+      elseif since ~= UNTAKEN then
+        slot[4 + k] = less_by(since, given)
       end
     end
   end
@@ -89,8 +111,8 @@ if accounts[1] then
       if drains(t) then
         local is = stamp_of(t, states[t.key])
 
-        lower(a, k, math.min(events_of(t, a.stamps[k][1], a.stamps[k][2]),
-                             events_of(t, is[1], is[2])), 0)
+        lower(a, k, least_of(owed_of(t, a.stamps[k][1], a.stamps[k][2]),
+                             owed_of(t, is[1], is[2])))
         a.stamps[k] = is
       end
     end
@@ -102,24 +124,28 @@ if accounts[1] then
     end
   end
 
-  -- Gives n events of the slot back. A state that was changed is written, whatever follows.
+  -- Gives n events of the slot back; a part of one counts as one. A state that was changed is
+  -- written, whatever follows.
   local function give_back(a, slot, n)
     for k, t in ipairs(a.terms) do
       local row, s, since, cost = rows[t.algo], states[t.key], slot[4 + k], t.cost
       local back, new = 0, s
 
-      t.cost = drains(t) and math.min(n, since) or n
-      if since >= 0 and t.cost > 0 and drains(t) then
-        back, new = row.refund(t, s)
-      elseif since >= 0 and t.cost > 0 and row.settle then
+      if since == UNTAKEN or since == NO_RETURN or n == 0 then
+        back = 0
+      elseif drains(t) then
+        local given
+
+        given, new = row.give_back(t, s, least_of(mul(n, t[1]), since))
+        back = div_up(given, t[1])
+        note_given(a, k, since, given)
+      elseif row.settle then
+        t.cost = n
         back, new = row.settle(t, s, since)
+        t.cost = cost
       end
-      t.cost = cost
       if new ~= s then
         new.stale, states[t.key] = true, new
-      end
-      if drains(t) then
-        lower(a, k, LIMIT, back)
       end
       a.back = math.max(a.back, back)
     end

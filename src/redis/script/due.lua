@@ -411,35 +411,45 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
                charge = charge}
   end
   if not decides or accounts[1] then
-    local function lowered(t, s, events, blurred)
-      local units = mul(events, t[1])
-
+    local function lowered_by(t, s, units, blurred)
       if not less(t.zero, s.owed) then
         return 0, s
       end
       if less(s.owed, add(t.zero, units)) then
-        events = div(sub(s.owed, t.zero), t[1])
-        return events, {owed = t.zero, blurred = blurred}
+        return sub(s.owed, t.zero), {owed = t.zero, blurred = blurred}
       end
-      return events, {owed = sub(s.owed, units), blurred = blurred}
+      return units, {owed = sub(s.owed, units), blurred = blurred}
     end
 
-    local function refund(t, s)
+    local function lowered(t, s, events, blurred)
+      local units, after = lowered_by(t, s, mul(events, t[1]), blurred)
+
+      return (div(units, t[1])), after
+    end
+
+    -- A refund of so many units: returns how many it was, and the state.
+    local function give_back(t, s, units)
       if by_low(t, s) then
-        local events, after = lowered(t, {owed = s.low}, exact_cost(t))
+        local given, after = lowered_by(t, {owed = s.low}, units)
         local lower = us_of(t, s.low) - us_of(t, after.owed)
 
         if lower == 0 then
-          return events, s
+          return given, s
         end
-        return events, behind(t, sub(s.owed, mul(lower, t[2])), s.low_at - lower)
+        return given, behind(t, sub(s.owed, mul(lower, t[2])), s.low_at - lower)
       end
       local past = t.algo == 5 and t[6] or t[3]
       local waits = t.algo ~= 9 and t.algo ~= 7 and past >= 0 and less(mul(past, t[1]), s.owed)
-      local events, after = lowered(t, s, exact_cost(t), not s.behind and (s.blurred or waits))
+      local given, after = lowered_by(t, s, units, not s.behind and (s.blurred or waits))
 
       after.reserved = s.reserved
-      return events, after
+      return given, after
+    end
+
+    local function refund(t, s)
+      local units, after = give_back(t, s, mul(exact_cost(t), t[1]))
+
+      return (div(units, t[1])), after
     end
 
     -- What later reservations depend on: the events between this act time and the last one's, which
@@ -520,6 +530,7 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
 
     rows[4] = rows[4] or {load = load, save = save, look = look}
     rows[4].refund, rows[4].cancel, rows[4].settle = refund, cancelled, settle
+    rows[4].give_back = give_back
   end
   rows[5], rows[6], rows[7], rows[9] = rows[4], rows[4], rows[4], rows[4]
 end
