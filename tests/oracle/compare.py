@@ -38,6 +38,7 @@ CONSTANTS = 10**12    # seeds from here on also make limits that count nothing
 OPTIONS = 2 * 10**12  # and from here on limits with anchor=
 BLOCKS = 3 * 10**12   # and from here on limits with block= and warn=
 ACCOUNTS = 4 * 10**12  # and from here on estimates that are settled later, without block=
+SMALL = 5 * 10**12    # and from here on many small ones of one bucket, open at once
 BUCKETS = ["token-bucket", "leaky-bucket", "pacer", "smooth-bursty", "min-interval"]
 ZONES = ["UTC", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Kathmandu",
          "Australia/Sydney", "America/Sao_Paulo", "Africa/Cairo", "Asia/Tokyo", "America/Havana"]
@@ -279,12 +280,15 @@ class Script:
         self.last = self.sim.start + 1, 1, 0
         self.limits = Limits(r, seed)
         self.charges = seed // 10**6 % 10 == CHARGES
-        self.accounts, self.estimates = seed >= ACCOUNTS, []
+        self.accounts, self.estimates, self.small = seed >= ACCOUNTS, [], seed >= SMALL
         self.terms = [self.limits.term()
                       for _ in range(1 if r.random() < 0.75 else r.randint(2, 3))]
         self.keys = [f"k{i}" for i in range(r.choice([1, 1, 2, 3]))]
         self.back = r.choice([0, 0, 0.02, 0.1])
         self.changes = r.choice([0, 0, 0.03, 0.08, 0.25])
+        if self.small:
+            self.terms = [self.limits.term(r.choice(["token-bucket", "leaky-bucket"]))]
+            self.keys, self.changes = self.keys[:1], 0
         # a state of a forgotten version is compared where any version can read it
         self.versions = 8
         if r.random() < 0.3 and all(t[0] in BUCKETS for t in self.terms):
@@ -308,13 +312,16 @@ class Script:
         r, t = self.rng, self.rng.choice(self.sim.versions[-1][0])
         period = t.period or 30 * D
         now = self.sim.start + self.now
+        near = self.small and r.random() < 0.8     # while those that are open still owe something
+        one = period // max(1, t.count)
         step = r.random()
-        if step < 0.28:
+        if near:
+            to = now + r.choice([0, 0, 0, 1, one // 2, one, r.randint(0, 2 * one)])
+        elif step < 0.28:
             to = now
         elif step < 0.58:
             to = self.last[0] - r.choice([0, 0, 0, 1, 1, -1])
         elif step < 0.66:
-            one = period // max(1, t.count)
             to = now + r.choice([1, one, one + 1, period // 3])
         elif step < 0.78:
             unit = r.choice([getattr(t, "len", period), period])
@@ -371,7 +378,7 @@ class Script:
             self.terms = self.limits.change(self.terms, self.versions > 8)
             self.put(f"{self.at()} limit " + limit_text(self.terms))
             return
-        if self.accounts and r.random() < 0.5:
+        if self.accounts and r.random() < (0.9 if self.small else 0.5):
             self.estimate(key)
             self.look(dict(zip(FIELDS, self.expected[-1])))
             return
@@ -401,8 +408,8 @@ class Script:
             self.estimates.append(f"e{len(self.estimates)}")
             ttl = duration(max(1, min(D, r.choice([r.choice(ROUND), int(10 ** r.uniform(6, 13))]))))
             lapse = r.choice(["", " lapse=keep", " lapse=free", " lapse=free"])
-            self.put(f"{self.at()} reserve {key} {self.cost()} ttl={ttl}{lapse} "
-                     f"as={self.estimates[-1]}")
+            cost = r.randint(1, 4) if self.small and r.random() < 0.7 else self.cost()
+            self.put(f"{self.at()} reserve {key} {cost} ttl={ttl}{lapse} as={self.estimates[-1]}")
         elif r.random() < 0.3:
             self.put(f"{self.at()} cancel {r.choice(self.estimates[-5:])}")
         else:

@@ -171,6 +171,11 @@ def random_estimates_are_settled_as_by_the_oracle(redis):
         run_script(redis, Script(seed), f"estimates {seed}", seed % 8 == 0)
 
 
+def many_small_estimates_are_settled_as_by_the_oracle(redis):
+    for seed in range(SEED + compare.SMALL, SEED + compare.SMALL + SCRIPTS // 4):
+        run_script(redis, SteadyScript(seed), f"small estimates {seed}", False)
+
+
 def differs_from_sim(script):
     """Where `weir sim` says otherwise: its nanoseconds rounded up must be our microseconds."""
     rows = compare.weir_sim(WEIR, script.start, script.lines)

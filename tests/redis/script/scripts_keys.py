@@ -60,6 +60,30 @@ def states_have_the_bytes_of_their_format(redis):
         redis.call("DEL", "kept")
 
 
+# An account as it was written when the least that was owed was in whole events.
+IN_EVENTS = """
+local raw = redis.call('GET', KEYS[1])
+local account = cmsgpack.unpack(string.sub(raw, 9))
+
+account[2] = string.sub(account[2], 2)
+account[5][1][5] = 3
+return redis.call('SET', KEYS[1], string.sub(raw, 1, 8) .. cmsgpack.pack(account), 'PX', 60000)
+"""
+
+
+def an_account_in_events_gives_nothing_back(redis):
+    """It is settled once, like any other; and what its numbers mean is not guessed."""
+    world = World(redis, NOW, "older")
+    world.define("token-bucket 10/s")
+    for name, back, left in (("k", 3, 10), ("older", 0, 7)):
+        world.line(f"0us reserve {name} 3 ttl=1m as={name}")
+        if back == 0:
+            redis.call("EVAL", IN_EVENTS, 1, f"older:{{{name}}}:r")
+        expect(f"{name}: given back", world.line(f"0us cancel {name}")[3], str(back))
+        expect(f"{name}: left", world.line(f"0us peek {name} 0")[7], str(left))
+        expect(f"{name}: once", world.line(f"0us cancel {name}")[3], "0")
+
+
 def state_of(redis, key, kind):
     if kind == CONCURRENCY:
         return [word.decode() for word in redis.call("ZRANGE", key, 0, -1, "WITHSCORES")]
