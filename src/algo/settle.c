@@ -124,7 +124,7 @@ struct weir__settled weir__meter_settle(const struct weir__meter *m, struct weir
         return (struct weir__settled){0};
     if (weir__meter_drains(m))
         return settle_bucket(m, s, n, since, now_ns);
-    if (!m->algo->settle)
+    if (!m->algo->settle || since.ns <= 0) /* no state that counts anything has such a time */
         return (struct weir__settled){0};
     return (struct weir__settled){.events = m->algo->settle(m, s, n, since.ns, now_ns)};
 }

@@ -214,13 +214,29 @@ static void join(struct hostile *h)
     h->state = cell;
 }
 
+/* As an estimate is settled whose slot has any bytes too. */
+static void settle(struct hostile *h, int64_t n)
+{
+    const struct weir__meter *m = &h->meter;
+    const struct weir__stamp stamp = {(int64_t)draw_word(h), (int64_t)draw_word(h)};
+    struct weir__span since = {(int64_t)draw_word(h), (int64_t)draw_word(h)}, of = since;
+    struct weir__settled back;
+
+    since = weir__span_min(since, weir__meter_owed(m, stamp, h->now_ns));
+    back = weir__meter_settle(m, h->state, n, since, h->now_ns);
+    expect(back.events >= 0 && back.events <= n, "a settlement gives back what was not asked for");
+    expect(back.time.ns >= 0 && back.time.rem >= 0, "a settlement gives back less than nothing");
+    since = weir__meter_since(m, since, of, back.time);
+    expect(since.ns >= 0 && since.rem >= 0, "less than nothing may be given back");
+}
+
 static void act(struct hostile *h)
 {
     const struct weir__attempt a = draw_ask(h);
     struct weir_verdict v = {0};
     struct weir_view view;
 
-    switch (prop_range(&h->rng, 0, 8)) {
+    switch (prop_range(&h->rng, 0, 9)) {
     case 0:
     case 1:
         weir__meter_take(&h->meter, h->state, &a, &v);
@@ -247,6 +263,7 @@ static void act(struct hostile *h)
         if (h->meter.algo->join)
             weir__meter_owe_all(&h->meter, h->state, h->now_ns, a.edge_ns);
         return;
+    case 8: settle(h, a.cost); return;
     default: weir__meter_view(&h->meter, h->state, h->now_ns, &view); return;
     }
 }
