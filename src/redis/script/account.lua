@@ -209,6 +209,7 @@ if accounts[1] then
     a.until_us, a.stamps, a.slots = of[3], of[4], of[5]
     a.noted = of[2] ~= a.numbers -- to be written, even if nothing is settled
     for k = 1, a.noted and #keys or 0 do
+      a.stamps[k] = {0, 0} -- it has the remainder of another rate
       for _, slot in ipairs(a.slots) do -- across a change nothing is given back
         slot[4 + k] = slot[4 + k] == UNTAKEN and UNTAKEN or drains(a.terms[k]) and 0 or NO_RETURN
       end

@@ -160,6 +160,8 @@ KEPT = {
     2672: "a lapse is settled before the take that finds it, not after",
     4630: "nor is another per-slot",
     10773: "a term that came and went, with no request in between",
+    6001037: "across a change of the rate the remainder of a stamp means nothing",
+    6001338: "another warmup= is another limit reported, so it is a change",
     12674: "where all has lapsed, noting a change deletes the account: a step back finds none",
 }
 

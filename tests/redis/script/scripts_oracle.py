@@ -144,7 +144,7 @@ def reserved_by(t):
     """What an account says of a term: with other numbers nothing is given back."""
     if isinstance(t, oracle.LeakyBucket):
         return t.T, t.limit, t.delay
-    if isinstance(t, oracle.Bucket):
+    if isinstance(t, (oracle.Bucket, SmoothWarmup)):
         return t.T, t.limit
     if isinstance(t, FixedWindow):
         return t.period, t.count, t.clock, t.calendar is None
