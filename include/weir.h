@@ -927,8 +927,8 @@ WEIR_API int weir_list_has(struct weir *w, struct weir_policy *policy, enum weir
  * (limits.md). A NULL limit removes the override. While the policy's own limit has another shape,
  * the override is not in force. Like lists, overrides apply to this process only.
  *
- * A policy has at most 250,000 overrides, of about 40 bytes and the key each. Setting one copies no
- * other; the table doubles now and then. */
+ * A policy has at most 250,000 overrides, of about 60 bytes and the key each. Setting one copies no
+ * other, but once in so many as are a quarter of them: then the table grows, or gaps are closed. */
 #define WEIR_OVERRIDES_MOST 250000
 
 WEIR_API int weir_override_set(struct weir *w, struct weir_policy *policy, const void *key,

@@ -274,21 +274,9 @@ static int edits_run_locked(struct weir_policy *p, void *arg)
     return weir__transaction_hold(p->engine, &rq, single.now, e->at, single_edit_run, &single);
 }
 
-/* Frees what no table has any more. */
 static void edits_close(struct edits *e, bool done)
 {
-    for (size_t i = 0; i < e->n; i++) {
-        struct weir__override_edit *one = &e->edit[i];
-
-        if (!done)
-            free(one->same ? one->same : one->next);
-        else
-            free(one->same);
-        if (done && one->old != one->next)
-            free(one->old);
-    }
-    for (int i = 0; done && i < e->change.garbages; i++)
-        free(e->change.garbage[i]);
+    weir__overrides_edit_close(&e->change, e->edit, e->n, done);
     free(e->edit);
 }
 
@@ -304,36 +292,41 @@ static int edits_report(const struct weir_policy *p, int error, struct weir_diag
     return weir__diag(why, error, "%s", weir_error_text(error));
 }
 
-static int edits_tell_remote(struct weir *w, struct weir_policy *p, const struct edits *e)
+/* `limit` is room for one; of a single edit it is its limit: what a table has may go with the next
+ * change. */
+static int edits_tell_remote(struct weir *w, struct weir_policy *p, const struct edits *e,
+                             struct weir_limit *limit)
 {
-    struct weir_limit *limit = w->remote ? malloc(sizeof *limit) : NULL;
-    int error = w->remote && !limit ? WEIR_ENOMEM : 0;
+    int error = 0;
 
     for (size_t i = 0; w->remote && i < e->n && !error; i++) {
         const struct weir__override_edit *one = &e->edit[i];
 
         if (one->old == one->next)
             continue;
-        if (one->next)
+        if (one->next && e->n > 1)
             weir__override_limit(one->next, limit);
         error = w->remote->ops->override(w->remote, p, one->key, one->key_len, one->prefix,
                                          one->next ? limit : NULL);
     }
-    free(limit);
     return error;
 }
 
 static int edits_run(struct weir *w, struct weir_policy *p, struct edits *e, struct weir_diag *why)
 {
-    int error = overrides_change(p, edits_run_locked, e, e->adds);
+    struct weir_limit limit = {.n = 0};
+    int error;
 
+    if (w->remote && e->n == 1 && e->edit->made)
+        weir__override_limit(e->edit->made, &limit);
+    error = overrides_change(p, edits_run_locked, e, e->adds);
     if (error) {
         edits_close(e, false);
         return edits_report(p, error, why);
     }
     for (size_t i = 0; i < e->n && e->n > 1; i++)
         edit_convert(w, p, &e->edit[i], e->at);
-    error = edits_tell_remote(w, p, e);
+    error = edits_tell_remote(w, p, e, &limit);
     weir__wait_wake_policy(w, p); /* waiters may have another limit now */
     weir__rcu_synchronize();
     edits_close(e, true);
@@ -389,7 +382,7 @@ static int edits_make(struct weir *w, struct weir_policy *p, const struct weir_o
         if (!error)
             error = weir__override_edit_open(p->store, one);
         one->limit = NULL; /* it is in the cache, which goes */
-        e->adds = e->adds || one->next;
+        e->adds = e->adds || one->made;
     }
     free(cache);
     return error;

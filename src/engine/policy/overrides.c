@@ -1,5 +1,5 @@
-/* The tables of overrides, and how they change. The idea is in overrides.h; own.c compiles an
- * override, override_set.c has the public calls. */
+/* How the overrides of a policy change. The idea is in overrides.h; override_table.c has the
+ * tables, own.c compiles an override, override_set.c has the public calls. */
 #include "engine/policy/overrides.h"
 
 #include <stdlib.h>
@@ -7,86 +7,7 @@
 
 #include "engine/engine.h"
 #include "engine/policy/override_change.h"
-
-/* ---- Tables -------------------------------------------------------------------------------- */
-
-#define HOMES_LEAST 4
-#define BEHIND_MOST 256 /* slots behind the last home */
-
-static struct weir__override_table *table_open(uint64_t entries)
-{
-    struct weir__override_table *t;
-    uint64_t homes = HOMES_LEAST;
-    int shift = 62;
-
-    for (; 3 * homes < 4 * (entries + 1); homes *= 2)
-        shift--;
-    entries = homes + (homes < BEHIND_MOST ? homes : BEHIND_MOST);
-    t = calloc(1, sizeof *t + entries * sizeof t->slot[0]);
-    if (!t)
-        return NULL;
-    t->slots = entries;
-    t->shift = shift;
-    return t;
-}
-
-static size_t table_bytes(const struct weir__override_table *t)
-{
-    return t ? sizeof *t + t->slots * sizeof t->slot[0] : 0;
-}
-
-static uint64_t table_homes(const struct weir__override_table *t)
-{
-    return UINT64_C(1) << (64 - t->shift);
-}
-
-/* The slot of the hash, or the empty one where it belongs; NULL: there is none. */
-static struct weir__override_slot *table_slot(struct weir__override_table *t, uint64_t hash)
-{
-    for (uint64_t i = hash >> t->shift; i < t->slots; i++) {
-        const uint64_t there = atomic_load(&t->slot[i].hash);
-
-        if (there == hash || there == 0)
-            return &t->slot[i];
-    }
-    return NULL;
-}
-
-/* False: no room. */
-static bool table_put(struct weir__override_table *t, uint64_t hash, struct weir__override *o)
-{
-    struct weir__override_slot *slot = table_slot(t, hash);
-
-    if (!slot)
-        return false;
-    if (atomic_load(&slot->hash) == 0 && 4 * (t->filled + 1) > 3 * table_homes(t))
-        return false;
-    atomic_store_explicit(&slot->override, o, memory_order_release);
-    if (atomic_load(&slot->hash) == 0) {
-        t->filled++;
-        atomic_store_explicit(&slot->hash, hash, memory_order_release);
-    }
-    return true;
-}
-
-/* A copy without what was removed, with room for `entries`. NULL: out of memory. */
-static struct weir__override_table *table_copy(const struct weir__override_table *from,
-                                               uint64_t entries)
-{
-    struct weir__override_table *t = table_open(entries);
-
-    for (uint64_t i = 0; t && from && i < from->slots; i++) {
-        struct weir__override *o = atomic_load(&from->slot[i].override);
-
-        if (!o || table_put(t, atomic_load(&from->slot[i].hash), o))
-            continue;
-        free(t); /* a cluster reached the end, which hardly ever happens: start larger */
-        entries = 2 * entries + 1;
-        t = table_open(entries);
-        i = UINT64_MAX;
-    }
-    return t;
-}
+#include "engine/policy/override_table.h"
 
 uint64_t weir__prefix_hash(const struct weir__store *s, const void *prefix, size_t len)
 {
@@ -101,20 +22,11 @@ static uint64_t hash_of(const struct weir__store *s, const void *key, size_t len
                   : weir__override_hash(weir__hash(key, len, s->secret));
 }
 
-static size_t override_bytes(const struct weir__override *o)
-{
-    return o ? sizeof *o + o->key_len + o->packed_len : 0;
-}
-
 void weir__overrides_close(struct weir__overrides *x)
 {
-    struct weir__override_table *t = x ? atomic_load(&x->table) : NULL;
-
     if (!x)
         return;
-    for (uint64_t i = 0; t && i < t->slots; i++)
-        free(atomic_load(&t->slot[i].override));
-    free(t);
+    weir__override_table_close(atomic_load(&x->table), x->block);
     free(atomic_load(&x->lengths));
     free(atomic_load(&x->list[WEIR_LIST_DENY]));
     free(atomic_load(&x->list[WEIR_LIST_ALLOW]));
@@ -213,48 +125,57 @@ static bool override_same(const struct weir__override *a, const struct weir__ove
 int weir__override_edit_open(const struct weir__store *s, struct weir__override_edit *e)
 {
     e->hash = hash_of(s, e->key, e->key_len, e->prefix);
-    e->old = NULL;
-    e->next = e->limit ? override_make(e) : NULL;
-    return e->limit && !e->next ? WEIR_ENOMEM : 0;
+    e->old = e->next = NULL;
+    e->made = e->limit ? override_make(e) : NULL;
+    return e->limit && !e->made ? WEIR_ENOMEM : 0;
 }
 
-/* Applies one edit to a table with room for it. e->old becomes the override before. */
+/* Counts an override that goes from the table, outside of the block or in it. */
+static void change_forget(struct weir__override_change *c, const struct weir__override *old)
+{
+    if (weir__override_stands_in(c->block, old))
+        c->idle += weir__override_bytes(old);
+    else
+        c->loose -= weir__override_bytes(old);
+}
+
+/* Applies one edit to a table with room for it. */
 static int edit_apply(struct weir__override_change *c, struct weir__override_edit *e)
 {
-    struct weir__override_slot *slot = c->table ? table_slot(c->table, e->hash) : NULL;
+    struct weir__override_slot *slot = weir__override_slot_of(c->table, e->hash);
     struct weir__override *old = slot ? atomic_load(&slot->override) : NULL;
 
-    if (e->same) { /* an attempt before this one found it */
-        e->next = e->same;
-        e->same = NULL;
-    }
-    e->old = NULL;
+    e->old = old;
+    e->next = e->made;
     if (!old && !e->next)
         return 0;
     if (override_same(old, e->next)) { /* what was set stays, and its keys' states with it */
-        e->same = e->next;
         e->next = old;
-        e->old = old;
         return 0;
     }
     if (!old && c->n >= WEIR_OVERRIDES_MOST)
         return WEIR_EFULL;
     if (!old && e->prefix && !prefixes_add(&c->prefixes, (uint32_t)e->key_len))
         return WEIR__NINTH_LENGTH;
-    if (!table_put(c->table, e->hash, e->next))
+    if (!weir__override_table_put(c->table, e->hash, e->next))
         return WEIR__STALE; /* the table must be larger */
     if (old && !e->next && e->prefix)
         prefixes_remove(&c->prefixes, (uint32_t)e->key_len);
-    e->old = old;
     c->n = c->n + (e->next != NULL) - (old != NULL);
-    c->bytes = c->bytes + override_bytes(e->next) - override_bytes(old);
+    c->loose += e->next ? weir__override_bytes(e->next) : 0;
+    if (old)
+        change_forget(c, old);
     return 0;
 }
 
 static struct weir__override_change change_of(const struct weir__overrides *x)
 {
-    struct weir__override_change c = {
-        .table = atomic_load(&x->table), .n = x->n, .bytes = x->bytes, .prefixes = {0}};
+    struct weir__override_change c = {.table = atomic_load(&x->table),
+                                      .n = x->n,
+                                      .loose = x->loose,
+                                      .idle = x->idle,
+                                      .block = x->block,
+                                      .prefixes = {0}};
 
     memcpy(c.prefixes.length, x->of_length, sizeof x->of_length);
     memcpy(c.prefixes.count, x->count, sizeof x->count);
@@ -265,23 +186,25 @@ static struct weir__override_change change_of(const struct weir__overrides *x)
 static void change_keep(struct weir__overrides *x, const struct weir__override_change *c)
 {
     x->n = c->n;
-    x->bytes = c->bytes;
+    x->loose = c->loose;
+    x->idle = c->idle;
+    x->block = c->block;
     x->prefixes = c->prefixes.n;
     memcpy(x->of_length, c->prefixes.length, sizeof x->of_length);
     memcpy(x->count, c->prefixes.count, sizeof x->count);
 }
 
-/* Whether a single edit needs a new table: it adds a slot, and there is no room for it. */
+/* Whether a single edit adds a slot, and there is no room for it. */
 static bool change_needs_table(const struct weir__override_change *c,
                                const struct weir__override_edit *e)
 {
-    struct weir__override_slot *slot = c->table ? table_slot(c->table, e->hash) : NULL;
+    struct weir__override_slot *slot = weir__override_slot_of(c->table, e->hash);
 
-    if (!e->next)
+    if (!e->made)
         return false;
     if (!slot)
         return true;
-    return atomic_load(&slot->hash) == 0 && 4 * (c->table->filled + 1) > 3 * table_homes(c->table);
+    return atomic_load(&slot->hash) == 0 && !weir__override_table_has_room(c->table);
 }
 
 /* Publishes the lengths before a table with more of them, and takes the others out after it. */
@@ -296,14 +219,13 @@ static int change_publish(struct weir__overrides *x, struct weir__override_chang
         free(after);
         return WEIR_ENOMEM;
     }
+    c->table_before = atomic_load(&x->table);
+    c->block_before = x->block;
+    c->lengths_before = before;
+    c->lengths_between = both;
     atomic_store_explicit(&x->lengths, both, memory_order_release);
-    if (c->table != atomic_load(&x->table)) {
-        c->garbage[c->garbages++] = atomic_load(&x->table);
-        atomic_store_explicit(&x->table, c->table, memory_order_release);
-    }
+    atomic_store_explicit(&x->table, c->table, memory_order_release);
     atomic_store_explicit(&x->lengths, after, memory_order_release);
-    c->garbage[c->garbages++] = before;
-    c->garbage[c->garbages++] = both;
     change_keep(x, c);
     return 0;
 }
@@ -314,43 +236,45 @@ static int change_one(struct weir__overrides *x, struct weir__override_edit *e,
                       struct weir__override_change *c)
 {
     struct weir__prefix_lengths *lengths = NULL, *before = atomic_load(&x->lengths);
-    struct weir__override_slot *slot = c->table ? table_slot(c->table, e->hash) : NULL;
+    struct weir__override_slot *slot = weir__override_slot_of(c->table, e->hash);
     const bool had = slot && atomic_load(&slot->override);
     struct weir__prefixes after = c->prefixes;
 
-    if (e->prefix && !had && e->next && !prefixes_add(&after, (uint32_t)e->key_len))
+    if (e->prefix && !had && e->made && !prefixes_add(&after, (uint32_t)e->key_len))
         return WEIR__NINTH_LENGTH;
-    if (e->prefix && had && !e->next)
+    if (e->prefix && had && !e->made)
         prefixes_remove(&after, (uint32_t)e->key_len);
-    if (e->prefix && had != (e->next != NULL)) {
+    if (e->prefix && had != (e->made != NULL)) {
         lengths = lengths_make(&after, NULL);
         if (!lengths)
             return WEIR_ENOMEM;
     }
-    if (!had && e->next && c->n >= WEIR_OVERRIDES_MOST) {
+    if (!had && e->made && c->n >= WEIR_OVERRIDES_MOST) {
         free(lengths);
         return WEIR_EFULL;
     }
-    if (lengths && e->next)
+    if (lengths && e->made)
         atomic_store_explicit(&x->lengths, lengths, memory_order_release);
     (void)edit_apply(c, e);
-    if (lengths && !e->next)
+    if (lengths && !e->made)
         atomic_store_explicit(&x->lengths, lengths, memory_order_release);
     if (lengths)
-        c->garbage[c->garbages++] = before;
+        c->lengths_before = before;
+    if (e->old != e->next && !weir__override_stands_in(c->block, e->old))
+        c->replaced = e->old;
     change_keep(x, c);
     return 0;
 }
 
-static int change_many(struct weir__overrides *x, struct weir__override_edit *e, size_t n,
-                       size_t *which, struct weir__override_change *c)
+/* Applies the edits to a copy of the table with room for so many. */
+static int change_copy(struct weir__overrides *x, struct weir__override_edit *e, size_t n,
+                       uint64_t room, size_t *which, struct weir__override_change *c)
 {
-    uint64_t room = c->n + n;
     int error = WEIR__STALE;
 
-    while (error == WEIR__STALE) {
+    for (; error == WEIR__STALE; room = 2 * room + 1) {
         *c = change_of(x);
-        c->table = table_copy(atomic_load(&x->table), room);
+        c->table = weir__override_table_copy(atomic_load(&x->table), room);
         if (!c->table)
             return WEIR_ENOMEM;
         error = 0;
@@ -358,64 +282,60 @@ static int change_many(struct weir__overrides *x, struct weir__override_edit *e,
             error = edit_apply(c, &e[*which]);
         if (error)
             free(c->table);
-        room = 2 * room + 1;
     }
+    return error;
+}
+
+/* The copy is only as large as it must be once the edits are applied, and so is the block. */
+static int change_pack(struct weir__override_change *c)
+{
+    struct weir__override_table *copy = c->table;
+    const int error = weir__overrides_pack(copy, &c->table, &c->block);
+
+    free(copy);
+    c->packed = true;
+    c->loose = c->idle = 0;
     return error;
 }
 
 int weir__overrides_edit_locked(struct weir__overrides *x, struct weir__override_edit *e, size_t n,
                                 size_t *which, struct weir__override_change *c)
 {
+    bool packs;
     int error;
 
     *which = 0;
     *c = change_of(x);
-    if (n == 1 && !change_needs_table(c, e))
+    packs = n > 1 || (c->block && c->idle > c->block->bytes / 4);
+    if (!packs && !change_needs_table(c, e))
         return change_one(x, e, c);
-    error = change_many(x, e, n, which, c);
-    if (!error) {
-        error = change_publish(x, c);
-        if (error)
-            free(c->table);
+    error = change_copy(x, e, n, c->n + (packs ? n : c->n / 4 + 1), which, c);
+    if (!error && packs)
+        error = change_pack(c);
+    if (error)
+        return error;
+    error = change_publish(x, c);
+    if (error) {
+        free(c->table);
+        if (packs)
+            free(c->block);
     }
     return error;
 }
 
-/* ---- Looking ------------------------------------------------------------------------------- */
-
-size_t weir__overrides_page(const struct weir__override_table *t, uint64_t *cursor,
-                            const struct weir__override **out, size_t n)
+void weir__overrides_edit_close(struct weir__override_change *c,
+                                const struct weir__override_edit *e, size_t n, bool done)
 {
-    const uint64_t from = *cursor;
-    uint64_t i = t ? from >> t->shift : 0;
-    size_t found = 0;
-
-    *cursor = 0;
-    for (; t && i < t->slots; i++) {
-        const struct weir__override *o = atomic_load(&t->slot[i].override);
-        const uint64_t hash = atomic_load(&t->slot[i].hash);
-
-        /* Behind an empty slot all hashes have their homes behind it. */
-        if (hash == 0 && found >= n / 2 + 1 && i + 1 < table_homes(t)) {
-            *cursor = (i + 1) << t->shift;
-            return found;
-        }
-        if (!o || hash < from)
-            continue;
-        if (found == n) { /* a cluster that is longer than half a page: it goes on by hash */
-            *cursor = hash;
-            return found;
-        }
-        out[found++] = o;
-    }
-    return found;
-}
-
-size_t weir__overrides_bytes(const struct weir__overrides *x)
-{
-    if (!x)
-        return 0;
-    return sizeof *x + x->bytes + table_bytes(atomic_load(&x->table)) +
-           weir__key_list_bytes(atomic_load(&x->list[0])) +
-           weir__key_list_bytes(atomic_load(&x->list[1]));
+    for (size_t i = 0; i < n; i++)
+        if (!done || c->packed || e[i].made != e[i].next)
+            free(e[i].made);
+    if (!done)
+        return;
+    if (c->packed)
+        weir__override_table_close(c->table_before, c->block_before);
+    else
+        free(c->table_before);
+    free(c->replaced);
+    free(c->lengths_before);
+    free(c->lengths_between);
 }

@@ -41,10 +41,12 @@
 
 #include <weir.h>
 
+#include "base/num.h"
 #include "engine/policy/key_list.h"
 #include "engine/policy/revision.h"
 
-/* One override: the bytes of its key or prefix, and then its packed terms (override_pack.c). */
+/* One override: the bytes of its key or prefix, and then its packed terms (override_pack.c). It is
+ * an allocation of its own, or stands in a block. */
 struct weir__override {
     uint32_t key_len;
     uint16_t packed_len;
@@ -60,13 +62,19 @@ struct weir__override_slot {
     struct weir__override *_Atomic override; /* NULL: it was removed */
 };
 
-/* Open addressing, by the highest bits of the hash, without wrapping around: there is room behind
- * the last home. So the slots are in the order of hashes but for clusters, and a listing can go on
- * in a table of another size. */
+/* Open addressing: the home of a hash is that part of the homes that the hash is of 2^64. So a
+ * table has as many as it needs, and not the next power of two. There is no wrapping around, but
+ * room behind the last home. So the slots are in the order of hashes but for clusters, and a
+ * listing can go on in a table of another size. */
 struct weir__override_table {
-    uint64_t slots, filled; /* filled: slots that are not empty */
-    int shift;              /* home = hash >> shift */
+    uint64_t homes, slots, filled; /* filled: slots that are not empty */
     struct weir__override_slot slot[];
+};
+
+/* The overrides of a whole set, one behind the other: so they have no gaps, and go as one. */
+struct weir__override_block {
+    size_t bytes; /* of the overrides */
+    _Alignas(16) unsigned char at[];
 };
 
 /* The lengths of all prefixes, the longest first. While a whole set is replaced there are those of
@@ -88,7 +96,9 @@ struct weir__overrides {
     /* Under the store's lock. */
     uint64_t n, prefixes;
     uint32_t of_length[WEIR_PREFIX_LENGTHS], count[WEIR_PREFIX_LENGTHS]; /* count 0: unused */
-    size_t bytes; /* of overrides and tables */
+    struct weir__override_block *block;                                  /* NULL: none */
+    size_t loose; /* bytes of overrides outside of it */
+    size_t idle;  /* bytes in it of overrides that are gone */
 };
 
 /* The hash under which the override of a key is found, of the key's hash; and that of a prefix. */
@@ -99,11 +109,16 @@ static inline uint64_t weir__override_hash(uint64_t hash)
 
 uint64_t weir__prefix_hash(const struct weir__store *s, const void *prefix, size_t len);
 
+static inline uint64_t weir__override_home(const struct weir__override_table *t, uint64_t hash)
+{
+    return (uint64_t)((weir__u128)hash * t->homes >> 64);
+}
+
 /* The override that is found under the hash, or NULL. */
 static inline struct weir__override *weir__override_find(const struct weir__override_table *t,
                                                          uint64_t hash)
 {
-    for (uint64_t i = hash >> t->shift; i < t->slots; i++) {
+    for (uint64_t i = weir__override_home(t, hash); i < t->slots; i++) {
         const uint64_t there = atomic_load_explicit(&t->slot[i].hash, memory_order_acquire);
 
         if (there == hash)

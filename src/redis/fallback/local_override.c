@@ -74,26 +74,17 @@ static int local_override_enforce(struct weir__local *l, struct weir__local_limi
 
 /* Keeps the override, whole. Only threads that hold the lock read it. */
 static int local_override_keep(struct weir__local *l, struct weir__local_limit *limit,
-                               struct weir__override_edit *e)
+                               struct weir__override_edit *e, struct weir__override_change *c)
 {
-    struct weir__override_change c;
     size_t which;
     int error;
 
     if (!limit->overrides)
         limit->overrides = calloc(1, sizeof *limit->overrides);
     error = limit->overrides ? weir__override_edit_open(l->engine->store, e) : WEIR_ENOMEM;
-    if (error)
-        return error;
-    error = weir__overrides_edit_locked(limit->overrides, e, 1, &which, &c);
-    if (error) {
-        free(e->next);
-        return error == WEIR__NINTH_LENGTH ? WEIR_EFULL : error;
-    }
-    for (int i = 0; i < c.garbages; i++)
-        free(c.garbage[i]);
-    free(e->same);
-    return 0;
+    if (!error)
+        error = weir__overrides_edit_locked(limit->overrides, e, 1, &which, c);
+    return error == WEIR__NINTH_LENGTH ? WEIR_EFULL : error;
 }
 
 int weir__local_override(struct weir__local *l, struct weir__local_limit *limit, const void *key,
@@ -101,14 +92,18 @@ int weir__local_override(struct weir__local *l, struct weir__local_limit *limit,
 {
     struct weir__override_edit e = {
         .key = key, .key_len = key_len, .prefix = prefix, .limit = whole};
+    struct weir__override_change c = {.n = 0};
     int error;
 
     (void)pthread_mutex_lock(&l->lock);
-    error = local_override_keep(l, limit, &e);
-    if (!error && (e.old || e.next))
-        error = local_override_enforce(l, limit, key, key_len, prefix, e.next);
-    if (!error && e.old != e.next)
-        free(e.old);
+    error = local_override_keep(l, limit, &e, &c);
+    if (error) {
+        weir__overrides_edit_close(&c, &e, 1, false);
+    } else {
+        if (e.old || e.next)
+            error = local_override_enforce(l, limit, key, key_len, prefix, e.next);
+        weir__overrides_edit_close(&c, &e, 1, true);
+    }
     (void)pthread_mutex_unlock(&l->lock);
     return error;
 }
