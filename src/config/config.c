@@ -13,7 +13,8 @@
 #include "base/hash.h"
 #include "config/tree.h"
 
-#define CHUNK 65536
+#define CHUNK       65536
+#define BRIEF_CHUNK (256 * 1024) /* so large that the allocator gives it back at once */
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
@@ -25,11 +26,13 @@ struct config_chunk {
 
 void *config_take(struct config *c, size_t bytes)
 {
-    struct config_chunk *k = c->inside->chunks;
+    struct config_chunk **chunks = c->inside->in_brief ? &c->inside->brief : &c->inside->chunks;
+    struct config_chunk *k = *chunks;
     const size_t len = (bytes + 15) & ~(size_t)15;
 
     if (!k || k->cap - k->used < len) {
-        const size_t cap = len > CHUNK ? len : CHUNK;
+        const size_t usual = c->inside->in_brief ? BRIEF_CHUNK : CHUNK;
+        const size_t cap = len > usual ? len : usual;
 
         k = calloc(1, sizeof *k + cap);
         if (!k) {
@@ -37,8 +40,8 @@ void *config_take(struct config *c, size_t bytes)
             return NULL;
         }
         k->cap = cap;
-        k->next = c->inside->chunks;
-        c->inside->chunks = k;
+        k->next = *chunks;
+        *chunks = k;
     }
     k->used += len;
     return k->bytes + k->used - len;
@@ -138,7 +141,9 @@ static bool file_load(struct config *c, struct config_file *f, int fd)
         return false;
     }
     f->stamp = stamp_of(&st); /* before: what is written meanwhile is a change */
+    c->inside->in_brief = true;
     f->bytes = config_take(c, (st.st_size < CONFIG_FILE_BYTES ? (size_t)st.st_size : 0) + CHUNK);
+    c->inside->in_brief = false;
     if (st.st_size > CONFIG_FILE_BYTES || !f->bytes) {
         if (f->bytes)
             config_blame_at(c, f->path, 0, 0, "larger than %d MiB", CONFIG_FILE_BYTES >> 20);
@@ -200,30 +205,6 @@ static void file_parse(struct config *c, struct config_file *f)
         config_sections(c, f);
 }
 
-/* Has the file parsed, in memory of its own, and hands that over to the config unless the file has
- * overrides and lists alone: these can be many, and may be forgotten. */
-static void file_parse_apart(struct config *c, struct config_file *f, int fd)
-{
-    struct config_inside *in = c->inside;
-    struct config_chunk *others = in->chunks, **end = &in->chunks;
-    struct config_limit **limits = in->limits_end;
-    struct config_rule **rules = in->rules_end;
-    const size_t mistakes = c->mistakes;
-
-    in->chunks = NULL;
-    if (file_load(c, f, fd))
-        file_parse(c, f);
-    if (f->included && mistakes == c->mistakes && limits == in->limits_end &&
-        rules == in->rules_end) {
-        f->chunks = in->chunks;
-        in->chunks = others;
-        return;
-    }
-    while (*end)
-        end = &(*end)->next;
-    *end = others;
-}
-
 static void chunks_free(struct config_chunk **chunks)
 {
     while (*chunks) {
@@ -239,12 +220,11 @@ void config_forget_overrides(struct config *c)
     c->overrides = NULL;
     c->entries = NULL;
     for (struct config_file *f = c->inside->files; f; f = f->next) {
-        if (f->chunks) {
-            f->bytes = NULL;
-            f->root = NULL;
-        }
-        chunks_free(&f->chunks);
+        f->bytes = NULL;
+        f->root = NULL;
     }
+    if (!c->inside->brief_stays)
+        chunks_free(&c->inside->brief);
 }
 
 static struct config_file *file_read(struct config *c, const char *path, bool included)
@@ -254,8 +234,8 @@ static struct config_file *file_read(struct config *c, const char *path, bool in
 
     if (f && fd < 0)
         config_blame_at(c, f->path, 0, 0, "cannot be opened: %s", strerror(errno));
-    else if (f)
-        file_parse_apart(c, f, fd);
+    else if (f && file_load(c, f, fd))
+        file_parse(c, f);
     if (fd >= 0)
         (void)close(fd);
     return f;
@@ -401,7 +381,7 @@ void config_close(struct config *c)
 {
     if (!c)
         return;
-    config_forget_overrides(c);
+    chunks_free(&c->inside->brief);
     chunks_free(&c->inside->chunks);
     free(c->inside);
     free(c->mistake);

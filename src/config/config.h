@@ -161,8 +161,8 @@ struct config *config_open_bytes(const char *path, const char *bytes, size_t len
                                  const struct config_key *settings);
 void config_close(struct config *c);
 
-/* Frees the overrides and lists, and the included files that have nothing else. They are NULL then,
- * and none of their texts and places may be used any more. */
+/* Frees the overrides and lists, and the bytes of the files. They are NULL then, and none of their
+ * texts and places may be used any more, no columns within a value either. */
 void config_forget_overrides(struct config *c);
 
 /* Reports a mistake in a value, at byte `column` (from 1) of its text; 0 is the value as a whole.

@@ -1,4 +1,7 @@
-/* Nodes to overrides and lists: their form. What keys and limits mean is checked by the caller. */
+/* Nodes to overrides and lists: their form. What keys and limits mean is checked by the caller.
+ *
+ * These can be many, and a daemon forgets them once its stores have them: so they, and the nodes
+ * they are read from, are in memory apart from the rest. */
 #include <string.h>
 
 #include "config/tree.h"
@@ -39,6 +42,12 @@ static void part_blame(struct config *c, const struct config_node *key, const ch
     config_near(near, key->text, other);
     config_blame(c, key, 0, "unknown key %s: expected %s or %s%s", config_quoted(key->text), one,
                  other, near);
+}
+
+bool config_is_brief(const struct config_node *key)
+{
+    return key->kind == CONFIG_SCALAR &&
+           (strcmp(key->text, "overrides") == 0 || strcmp(key->text, "lists") == 0);
 }
 
 /* ---- Overrides ------------------------------------------------------------------------------- */
@@ -88,7 +97,9 @@ static bool overrides_read_part(struct config *c, const struct config_text *name
 void config_read_overrides(struct config *c, const struct config_node *key,
                            const struct config_node *value)
 {
+    c->inside->in_brief = true;
     names_read(c, key, value, "a map with keys or prefixes", overrides_read_part);
+    c->inside->in_brief = false;
 }
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
@@ -134,5 +145,7 @@ static bool lists_read_part(struct config *c, const struct config_text *name,
 void config_read_lists(struct config *c, const struct config_node *key,
                        const struct config_node *value)
 {
+    c->inside->in_brief = true;
     names_read(c, key, value, "a map with allow or deny", lists_read_part);
+    c->inside->in_brief = false;
 }

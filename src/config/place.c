@@ -132,7 +132,8 @@ void config_blame(struct config *c, const struct config_node *at, int column, co
     int line = at ? at->line : 0, in_line = at ? at->column : 0;
     va_list args;
 
-    if (at && column > 0 && at->kind == CONFIG_SCALAR && c->mistakes < CONFIG_MISTAKES) {
+    if (at && column > 0 && at->kind == CONFIG_SCALAR && at->file->bytes &&
+        c->mistakes < CONFIG_MISTAKES) {
         const char *begin = at->file->bytes + config_byte_of(at->file, at->index);
         const char *place = value_find(at, begin, (size_t)column - 1);
 

@@ -15,8 +15,7 @@ struct config_file {
     int number;     /* in the order of reading */
     uint64_t stamp; /* of the file, before its bytes were read */
     bool included;
-    struct config_node *root;    /* or NULL */
-    struct config_chunk *chunks; /* its own, if it has overrides and lists and nothing else */
+    struct config_node *root; /* or NULL */
 };
 
 struct config_node {
@@ -42,8 +41,10 @@ struct config_inside {
     int files_n;
     struct config_text *include; /* patterns, in full */
     size_t includes;
-    uint64_t stamp; /* as the files were read */
-    struct config_chunk *chunks;
+    uint64_t stamp;                      /* as the files were read */
+    struct config_chunk *chunks, *brief; /* brief: what goes with the overrides */
+    bool in_brief;                       /* config_take takes from there */
+    bool brief_stays;                    /* something else refers to it */
     size_t nodes;
     bool exhausted; /* there was no memory for something */
     struct config_value **values_end;
@@ -55,7 +56,8 @@ struct config_inside {
     struct config_rule **rules_end;
 };
 
-/* Memory that lives as long as the config; zeroed. NULL: there is none, and config_open fails. */
+/* Memory that lives as long as the config, or until config_forget_overrides; zeroed. NULL: there is
+ * none, and config_open fails. */
 void *config_take(struct config *c, size_t bytes);
 char *config_copy(struct config *c, const char *bytes, size_t len);
 
@@ -80,6 +82,8 @@ bool config_is_map(struct config *c, const struct config_node *key, const struct
 /* A value of the wrong kind. */
 void config_blame_kind(struct config *c, const struct config_node *key,
                        const struct config_node *value, const char *expected);
+/* Whether the key of a section is overrides or lists. */
+bool config_is_brief(const struct config_node *key);
 /* What a row of CONFIG_FORMS expects. */
 const char *config_form_expects(const char *name);
 
