@@ -159,7 +159,7 @@ struct serve_read {
     struct config *config;
     struct serve_options options;
     struct serve_text *texts;
-    char *keys;
+    char *keys, *entries;
     struct rules *rules;
 };
 
@@ -172,16 +172,22 @@ struct serve_file {
     char path[];
 };
 
-/* What the daemon has been told of them is in its stores. */
 static void read_free_overrides(struct serve_read *r)
 {
     free(r->options.override);
-    free(r->options.entry);
     free(r->keys);
     r->options.override = NULL;
-    r->options.entry = NULL;
-    r->options.overrides = r->options.entries = 0;
+    r->options.overrides = 0;
     r->keys = NULL;
+}
+
+static void read_free_entries(struct serve_read *r)
+{
+    free(r->options.entry);
+    free(r->entries);
+    r->options.entry = NULL;
+    r->options.entries = 0;
+    r->entries = NULL;
 }
 
 static void read_free(struct serve_read *r)
@@ -198,6 +204,7 @@ static void read_free(struct serve_read *r)
     config_close(r->config);
     free(r->options.limit);
     read_free_overrides(r);
+    read_free_entries(r);
     free(r);
 }
 
@@ -242,8 +249,7 @@ static struct serve_read *read_new(struct serve_file *f, struct config *c)
         config_sort(r->config);
         r->texts = reading.texts;
         r->keys = reading.keys;
-        if (r->keys)
-            config_forget_overrides(r->config);
+        r->entries = reading.entries;
         if (!reading.exhausted)
             return r;
     }
@@ -304,6 +310,8 @@ static bool source_read(struct serve_source *s, const struct serve_options **nex
 
         tell(arg, serve_mistake(line, &c->mistake[i]));
     }
+    if (c->mistakes == 0)
+        config_forget_overrides(f->last->config); /* the options have copies */
     return c->mistakes == 0;
 }
 
@@ -311,13 +319,27 @@ static void source_accept(struct serve_source *s)
 {
     struct serve_file *f = (struct serve_file *)s;
 
-    if (!f->first)
+    if (!f->first) {
         f->first = f->last;
+        config_forget_overrides(f->first->config);
+    }
     if (f->now != f->last && f->now != f->first)
         read_free(f->now);
     else if (f->now && f->now != f->last)
-        read_free_overrides(f->now); /* the first: what it was started with is used otherwise */
+        read_free_entries(f->now); /* the first: what it was started with is used otherwise */
     f->now = f->last;
+}
+
+static void source_forget_overrides(struct serve_source *s)
+{
+    const struct serve_file *f = (const struct serve_file *)s;
+
+    read_free_overrides(f->now);
+    if (f->last == f->now)
+        return;
+    read_free_overrides(f->last); /* it was refused */
+    read_free_entries(f->last);
+    config_forget_overrides(f->last->config);
 }
 
 static uint64_t source_stamp(struct serve_source *s, bool as_read)
@@ -346,7 +368,8 @@ struct serve_file *serve_file_open(const char *path, const struct serve_options 
     strcpy(f->path, path);
     f->flags = *flags;
     memcpy(f->seen, flags_seen, sizeof f->seen);
-    f->source = (struct serve_source){f->path, source_read, source_accept, source_stamp};
+    f->source = (struct serve_source){f->path, source_read, source_accept, source_forget_overrides,
+                                      source_stamp};
     return f;
 }
 

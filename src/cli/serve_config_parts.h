@@ -19,7 +19,7 @@ struct serve_reading {
     struct serve_options *options;
     const bool *seen; /* options of the command line, by index */
     struct serve_text *texts;
-    char *keys; /* of overrides and lists, once they are kept apart from the file */
+    char *keys, *entries; /* of overrides, of lists: once they are kept apart from the file */
     bool exhausted;
     bool too_many;             /* limits: that is told once */
     const struct config *then; /* the one in force, or NULL */

@@ -506,6 +506,7 @@ struct server {
     struct tallies *tallies;
     struct listeners *listeners;
     const struct serve_options *file; /* what the configuration says; replaced like names */
+    struct override_marks *marks;     /* the same about overrides, which go from `file` */
     struct keep *keep;                /* NULL: live changes end with the daemon */
     struct reload *reload;            /* NULL: there is no configuration file */
 };
@@ -520,6 +521,8 @@ void cores_forbid(void);
 /* These options are what the configuration says from now on, and name the proxies that are
  * trusted. In the same way. */
 void server_set_file(struct server *s, const struct serve_options *next);
+/* Frees the texts of the overrides that the file in force has: there are marks of them. */
+void server_forget_overrides(struct server *s);
 
 /* Wakes all workers: a clock was set, or it is time to stop. */
 void server_wake_all(struct server *s);

@@ -8,6 +8,7 @@
 #include "server/access/access_files.h"
 #include "server/account/account.h"
 #include "server/internal.h"
+#include "server/live/override_marks.h"
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
@@ -339,9 +340,11 @@ uint64_t memory_rss(void)
 
 /* ---- Reporting ------------------------------------------------------------------------------- */
 
+/* Within names_enter. */
 static uint64_t memory_of_names(const struct server *s, const struct weir_stats *stats)
 {
-    return names_bytes(s->names) + stats->policies * (uint64_t)weir__anonymous_bytes(1);
+    return names_bytes(s->names) + override_marks_bytes(s->marks) +
+           stats->policies * (uint64_t)weir__anonymous_bytes(1);
 }
 
 static uint64_t memory_of_kinds(const struct memory *m)
@@ -356,9 +359,12 @@ static uint64_t memory_of_kinds(const struct memory *m)
 void memory_is_ready(struct server *s)
 {
     const struct weir_stats stats = server_stats(s);
-    const uint64_t rss = memory_rss(),
-                   counted = stats.bytes + memory_of_names(s, &stats) + memory_of_kinds(&s->memory);
+    const uint64_t rss = memory_rss();
+    uint64_t counted = stats.bytes + memory_of_kinds(&s->memory);
 
+    names_enter(s->names);
+    counted += memory_of_names(s, &stats);
+    names_leave(s->names);
     s->memory.base = rss > counted ? rss - counted : 0;
 }
 

@@ -260,6 +260,14 @@ static void server_log_start(struct server *s)
     names_leave(s->names);
 }
 
+void server_forget_overrides(struct server *s)
+{
+    if (s->options.source)
+        s->options.source->forget_overrides(s->options.source);
+    s->options.override = NULL;
+    s->options.overrides = 0;
+}
+
 static void server_tell(void *arg, const char *line)
 {
     (void)arg;
@@ -274,6 +282,7 @@ static int server_set_overrides(struct server *s)
     if (!overrides_apply(&c, NULL, &s->options))
         return USAGE_ERROR;
     overrides_keep(&c);
+    server_forget_overrides(s);
     if (c.set + c.listed >= OVERRIDES_MANY)
         allocator_trim();
     if (c.set + c.listed > 0)
@@ -598,6 +607,7 @@ static void server_close(struct server *s)
 {
     reload_close(s->reload);
     keep_close(s);
+    override_marks_close(s->marks);
     listeners_close(s->listeners);
     names_close(s->names);
     tallies_close(s->tallies);

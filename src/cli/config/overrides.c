@@ -257,43 +257,38 @@ static const char *text_share(const char *cache[SHARED_TEXTS], char **at, const 
     return cache[hash % SHARED_TEXTS];
 }
 
-/* Copies keys and limits into one piece of memory: the tree of the file takes several times as
- * much. */
+/* Copies keys and limits into memory of their own: the tree of the file takes several times as
+ * much. They go when the daemon has them, so room that is left over does not matter. */
 static bool overrides_copy(struct serve_reading *r)
 {
     struct serve_options *o = r->options;
     const char *cache[SHARED_TEXTS] = {NULL};
     size_t bytes = 1;
-    char *at, *fits;
+    char *at;
 
     for (size_t i = 0; i < o->overrides; i++)
         bytes += strlen(o->override[i].key) + strlen(o->override[i].limit) + 2;
-    for (size_t i = 0; i < o->entries; i++)
-        bytes += strlen(o->entry[i].entry) + 1;
     at = r->keys = malloc(bytes);
-    if (!at)
-        return false;
-    for (size_t i = 0; i < o->overrides; i++) {
+    for (size_t i = 0; i < o->overrides && at; i++) {
         o->override[i].key = text_put(&at, o->override[i].key);
         o->override[i].limit = text_share(cache, &at, o->override[i].limit);
     }
-    for (size_t i = 0; i < o->entries; i++)
-        o->entry[i].entry = text_put(&at, o->entry[i].entry);
-    fits = malloc((size_t)(at - r->keys) + 1);
-    if (fits) { /* without what texts share; a second copy, so that the heap has no hole */
-        const ptrdiff_t moved = fits - r->keys;
+    return r->keys != NULL;
+}
 
-        memcpy(fits, r->keys, (size_t)(at - r->keys));
-        for (size_t i = 0; i < o->overrides; i++) {
-            o->override[i].key += moved;
-            o->override[i].limit += moved;
-        }
-        for (size_t i = 0; i < o->entries; i++)
-            o->entry[i].entry += moved;
-        free(r->keys);
-        r->keys = fits;
-    }
-    return true;
+/* The entries stay as long as the file is in force. */
+static bool entries_copy(struct serve_reading *r)
+{
+    struct serve_options *o = r->options;
+    size_t bytes = 1;
+    char *at;
+
+    for (size_t i = 0; i < o->entries; i++)
+        bytes += strlen(o->entry[i].entry) + 1;
+    at = r->entries = malloc(bytes);
+    for (size_t i = 0; i < o->entries && at; i++)
+        o->entry[i].entry = text_put(&at, o->entry[i].entry);
+    return r->entries != NULL;
 }
 
 static bool reading_make_room(struct reading *g)
@@ -329,7 +324,7 @@ void serve_read_overrides(struct serve_reading *r)
         qsort(r->options->entry, r->options->entries, sizeof r->options->entry[0],
               serve_entry_order);
         overrides_blame_twice(g);
-        if (r->config->mistakes == 0 && !overrides_copy(r))
+        if (r->config->mistakes == 0 && !(overrides_copy(r) && entries_copy(r)))
             r->exhausted = true;
     }
     if (g)

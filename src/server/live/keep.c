@@ -14,6 +14,7 @@
 #include "server/internal.h"
 #include "server/limits/limit_names.h"
 #include "server/live/keep_records.h"
+#include "server/live/override_marks.h"
 
 #define HEADER     "weir-live 1\n"
 #define FILE_BYTES ((size_t)64 << 20) /* at most twice the records, the spare, and one change */
@@ -52,8 +53,9 @@ static uint64_t base_of_limit(const struct serve_options *o, struct weir__slice 
 }
 
 /* A number for what it says, 0 for nothing. Names and keys without NUL are in a file. */
-static uint64_t base_of(const struct serve_options *o, const struct change_line *l)
+static uint64_t base_of(const struct server *s, const struct change_line *l)
 {
+    const struct serve_options *o = s->file;
     char name[WEIR_NAME_MAX], *key;
     uint64_t base = 0;
 
@@ -70,13 +72,8 @@ static uint64_t base_of(const struct serve_options *o, const struct change_line 
         base = o->entries > 0 &&
                bsearch(&one, o->entry, o->entries, sizeof one, serve_entry_order) != NULL;
     } else if (key) {
-        const struct serve_override one = {name, key, NULL, l->kind == KEEP_PREFIX};
-        const struct serve_override *is =
-            o->overrides > 0
-                ? bsearch(&one, o->override, o->overrides, sizeof one, serve_override_order)
-                : NULL;
-
-        base = is ? keep_hash(is->limit, strlen(is->limit)) | 1 : 0;
+        base = override_marks_find(s->marks, override_marks_of(s->marks, name), weir__slice_of(key),
+                                   l->kind == KEEP_PREFIX);
     }
     free(key);
     return base;
@@ -94,12 +91,11 @@ static bool change_is_idle(const struct serve_options *o, const struct change_li
            !weir__ip_read(l->key.at, l->key.len, &ip);
 }
 
-static struct record record_of(const struct serve_options *o, const struct change_line *l,
-                               char *line)
+static struct record record_of(const struct server *s, const struct change_line *l, char *line)
 {
     struct record one = keep_record_of(l, line);
 
-    one.idle = change_is_idle(o, l);
+    one.idle = change_is_idle(s->file, l);
     return one;
 }
 
@@ -204,8 +200,8 @@ void keep_put(struct server *s, enum keep_kind kind, struct weir__slice name,
 
     if (!k)
         return;
-    l.base = base_of(s->file, &l);
-    one = record_of(s->file, &l, keep_line_make(&l));
+    l.base = base_of(s, &l);
+    one = record_of(s, &l, keep_line_make(&l));
     if (one.line && records_make_room(&k->pending, 1)) {
         k->pending.at[k->pending.n++] = one;
     } else {
@@ -295,7 +291,7 @@ static bool record_holds(struct server *s, const struct record *r)
     char *text = malloc(len + 1);
     struct change_line l;
     bool holds = text && keep_line_read((struct weir__slice){r->line, len}, text, &l) &&
-                 base_of(s->file, &l) == r->base;
+                 base_of(s, &l) == r->base;
 
     free(text);
     return holds;
@@ -408,9 +404,10 @@ static int keep_mistake(const struct keep *k, const char *what)
 }
 
 /* The records of the file's bytes. An exit status. */
-static int keep_parse(struct keep *k, const struct serve_options *o, char *bytes, size_t len)
+static int keep_parse(struct server *s, char *bytes, size_t len)
 {
     const size_t head = sizeof HEADER - 1;
+    struct keep *k = s->keep;
     char what[64], *text = malloc(len + 1);
     size_t at = head;
     int status = text ? 0 : keep_mistake(k, "out of memory");
@@ -431,7 +428,7 @@ static int keep_parse(struct keep *k, const struct serve_options *o, char *bytes
             status = keep_mistake(k, what);
             break;
         }
-        one = record_of(o, &l, strndup(bytes + at, n + 1));
+        one = record_of(s, &l, strndup(bytes + at, n + 1));
         if (!one.line || !records_make_room(&k->kept, 1)) {
             free(one.line);
             status = keep_mistake(k, "out of memory");
@@ -448,8 +445,9 @@ static int keep_parse(struct keep *k, const struct serve_options *o, char *bytes
 }
 
 /* A new file gets its first line. An exit status. */
-static int keep_read(struct keep *k, const struct serve_options *o)
+static int keep_read(struct server *s)
 {
+    struct keep *k = s->keep;
     struct stat st;
     char *bytes;
     ssize_t n;
@@ -467,8 +465,7 @@ static int keep_read(struct keep *k, const struct serve_options *o)
     }
     bytes = malloc((size_t)st.st_size + 1);
     n = bytes ? pread(k->fd, bytes, (size_t)st.st_size, 0) : -1;
-    status =
-        n == st.st_size ? keep_parse(k, o, bytes, (size_t)n) : keep_mistake(k, strerror(errno));
+    status = n == st.st_size ? keep_parse(s, bytes, (size_t)n) : keep_mistake(k, strerror(errno));
     free(bytes);
     return status;
 }
@@ -511,7 +508,7 @@ int keep_open(struct server *s)
     k->fd = open(k->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (k->fd < 0)
         return keep_mistake(k, strerror(errno));
-    status = keep_read(k, s->file);
+    status = keep_read(s);
     if (!status)
         keep_make(s);
     return status;

@@ -9,10 +9,17 @@
 #include "server/internal.h"
 #include "server/limits/limit_names.h"
 
+/* A key that the next file no longer has. */
+struct gone_key {
+    struct gone_key *next;
+    char bytes[];
+};
+
 /* What was done to one limit. */
 struct overrides_done {
     struct overrides_done *next;
     const char *name;
+    struct gone_key *gone;
     struct weir_override *edit; /* overrides as they were before; their limits are our own */
     size_t n;
     enum weir_list which;
@@ -49,6 +56,12 @@ static void done_free(struct overrides_done *d)
     for (size_t i = 0; i < d->n; i++)
         free((char *)(uintptr_t)d->edit[i].limit);
     free(d->edit);
+    while (d->gone) {
+        struct gone_key *gone = d->gone;
+
+        d->gone = gone->next;
+        free(gone);
+    }
     free(d->added);
     free(d->removed);
     free(d);
@@ -90,11 +103,26 @@ static void done_end(struct overrides_change *c, bool undo)
 void overrides_undo(struct overrides_change *c)
 {
     done_end(c, true);
+    override_marks_close(c->marks);
+    c->marks = NULL;
 }
 
 void overrides_keep(struct overrides_change *c)
 {
+    struct server *s = c->server;
+    struct override_marks *was;
+
     done_end(c, false);
+    if (!c->marks)
+        return;
+    names_enter(s->names);
+    names_change_begins(s->names);
+    was = s->marks;
+    s->marks = c->marks;
+    names_change_ends(s->names);
+    names_leave(s->names);
+    override_marks_close(was);
+    c->marks = NULL;
 }
 
 /* ---- One limit ------------------------------------------------------------------------------- */
@@ -157,90 +185,153 @@ static bool done_remember(struct overrides_done *d, const struct limit_entry *h,
     return true;
 }
 
-/* A limit that a client has deleted stays deleted. */
-static bool file_overrides_set(struct overrides_change *c, const char *name,
-                               const struct weir_override *edit, size_t n)
-{
-    struct overrides_done *d = done_open(c, name);
-    struct weir_diag why = {.text = "out of memory"};
-    struct limit_entry *h;
-    size_t which = n;
-    bool good = d != NULL;
-
-    h = names_hold(c->server->names, weir__slice_of(name));
-    if (h && good && (!c->fate || done_remember(d, h, edit, n)))
-        good = weir_overrides_set(h->store->engine, h->limit.policy, edit, n, 0, &which, &why) == 0;
-    else
-        good = good && !h;
-    if (h)
-        names_count_keys(c->server->names, h);
-    names_release(c->server->names);
-    for (size_t i = 0; i < n && good && h; i++) {
-        c->set += edit[i].limit != NULL;
-        c->removed += edit[i].limit == NULL;
-    }
-    return good || change_fails(c, name, which < n ? edit[which].key : NULL, why.text);
-}
-
 /* ---- Overrides ------------------------------------------------------------------------------- */
 
-static struct weir_override override_edit(const struct serve_override *o, const char *limit)
+/* What two files say about the overrides of one limit, and the edits that follow. */
+struct file_overrides {
+    struct overrides_change *c;
+    struct overrides_done *done;
+    const char *name;
+    enum limit_fate fate;
+    const struct override_marked *then, *next; /* NULL: the file has none */
+    const struct serve_override *is;           /* those of the next file, as many as it has */
+    struct weir_override *edit;
+    size_t n, room;
+    bool good; /* there was memory */
+};
+
+/* Edits for what the next file says, unless the one before said the same. Returns how many keys
+ * both have. */
+static size_t edits_of_file(struct file_overrides *f)
 {
-    return (struct weir_override){o->key, strlen(o->key), o->prefix, limit};
-}
+    const struct override_marks *then = f->c->server->marks;
+    size_t both = 0;
 
-/* The overrides of the limit that both files continue with; *a and *b move behind them. Returns how
- * many edits there are. */
-static size_t overrides_compare(const struct serve_options *then, const struct serve_options *next,
-                                size_t *a, size_t *b, const char *name, enum limit_fate fate,
-                                struct weir_override *edit)
-{
-    const size_t thens = then ? then->overrides : 0;
-    size_t n = 0;
+    for (size_t i = 0; f->next && i < f->next->n; i++) {
+        const struct serve_override *is = &f->is[i];
+        const uint64_t was =
+            override_marks_find(then, f->then, weir__slice_of(is->key), is->prefix);
 
-    while ((*a < thens && strcmp(then->override[*a].name, name) == 0) ||
-           (*b < next->overrides && strcmp(next->override[*b].name, name) == 0)) {
-        const struct serve_override *was =
-            *a < thens && strcmp(then->override[*a].name, name) == 0 ? &then->override[*a] : NULL;
-        const struct serve_override *is =
-            *b < next->overrides && strcmp(next->override[*b].name, name) == 0 ? &next->override[*b]
-                                                                               : NULL;
-        const int order = !was ? 1 : !is ? -1 : serve_override_order(was, is);
-
-        *a += order <= 0;
-        *b += order >= 0;
-        if (fate == LIMIT_GOES)
-            continue;
-        if (order < 0 && fate == LIMIT_STAYS)
-            edit[n++] = override_edit(was, NULL);
-        else if (order > 0 ||
-                 (order == 0 && (fate == LIMIT_IS_NEW || strcmp(was->limit, is->limit) != 0)))
-            edit[n++] = override_edit(is, is->limit);
+        both += was != 0;
+        if (f->fate == LIMIT_IS_NEW || was != override_mark_text(is->limit))
+            f->edit[f->n++] =
+                (struct weir_override){is->key, strlen(is->key), is->prefix, is->limit};
     }
-    return n;
+    return both;
 }
 
-static const char *first_name(const char *a, const char *b)
+/* An edit for an override that the file before has, and the next has not. */
+static void edit_of_gone(void *file_overrides, const struct weir_override *o)
 {
-    return !a ? b : !b || strcmp(a, b) < 0 ? a : b;
+    struct file_overrides *f = file_overrides;
+    const struct weir__slice key = {o->key, o->key_len};
+    struct gone_key *gone;
+
+    if (override_marks_find(f->c->server->marks, f->then, key, o->prefix) == 0 ||
+        override_marks_find(f->c->marks, f->next, key, o->prefix) != 0 || f->n == f->room)
+        return;
+    gone = malloc(sizeof *gone + key.len);
+    f->good = f->good && gone;
+    if (!gone)
+        return;
+    memcpy(gone->bytes, key.at, key.len);
+    gone->next = f->done->gone;
+    f->done->gone = gone;
+    f->edit[f->n++] = (struct weir_override){gone->bytes, key.len, o->prefix, NULL};
 }
 
-static bool overrides_apply_all(struct overrides_change *c, const struct serve_options *then,
-                                const struct serve_options *next)
+/* The marks do not have the keys, but the limit has them. */
+static void edits_of_gone(struct file_overrides *f, const struct limit_entry *h)
 {
-    const size_t thens = then ? then->overrides : 0;
-    struct weir_override *edit = malloc((thens + next->overrides + 1) * sizeof edit[0]);
-    size_t a = 0, b = 0;
-    bool good = edit != NULL || change_fails(c, "*", NULL, "out of memory");
+    uint64_t cursor = 0;
 
-    while (good && (a < thens || b < next->overrides)) {
-        const char *name = first_name(a < thens ? then->override[a].name : NULL,
-                                      b < next->overrides ? next->override[b].name : NULL);
-        const size_t n = overrides_compare(then, next, &a, &b, name, change_fate(c, name), edit);
+    do
+        (void)weir_overrides_list(h->store->engine, h->limit.policy, &cursor, edit_of_gone, f);
+    while (cursor != 0 && f->good);
+}
 
-        good = n == 0 || file_overrides_set(c, name, edit, n);
+/* The limit is held. */
+static bool file_overrides_compare(struct file_overrides *f, const struct limit_entry *h)
+{
+    const size_t thens = f->then ? f->then->n : 0;
+
+    f->room = (f->next ? f->next->n : 0) + thens;
+    f->edit = malloc((f->room + 1) * sizeof f->edit[0]);
+    f->good = f->done && f->edit;
+    if (f->good && edits_of_file(f) < thens && f->fate == LIMIT_STAYS)
+        edits_of_gone(f, h);
+    return f->good;
+}
+
+/* The limit is held. False: *key (NULL: none) is the one that could not be set, and *why says why.
+ */
+static bool file_overrides_set(struct file_overrides *f, const struct limit_entry *h,
+                               const char **key, struct weir_diag *why)
+{
+    size_t which = SIZE_MAX;
+
+    if (!file_overrides_compare(f, h))
+        return false;
+    if (f->n == 0)
+        return true;
+    if (f->c->fate && !done_remember(f->done, h, f->edit, f->n))
+        return false;
+    if (weir_overrides_set(h->store->engine, h->limit.policy, f->edit, f->n, 0, &which, why) != 0) {
+        *key = which < f->n && f->edit[which].limit ? f->edit[which].key : NULL;
+        return false;
     }
-    free(edit);
+    for (size_t i = 0; i < f->n; i++) {
+        f->c->set += f->edit[i].limit != NULL;
+        f->c->removed += f->edit[i].limit == NULL;
+    }
+    return true;
+}
+
+/* A limit that a client has deleted stays deleted. */
+static bool file_overrides_apply(struct file_overrides *f)
+{
+    struct weir_diag why = {.text = "out of memory"};
+    struct names *names = f->c->server->names;
+    const char *key = NULL;
+    struct limit_entry *h;
+    bool good;
+
+    f->done = done_open(f->c, f->name);
+    h = names_hold(names, weir__slice_of(f->name));
+    good = !h || file_overrides_set(f, h, &key, &why);
+    if (h)
+        names_count_keys(names, h);
+    names_release(names);
+    free(f->edit);
+    return good || change_fails(f->c, f->name, key, why.text);
+}
+
+/* The limits of both files, side by side, by name. */
+static bool overrides_apply_all(struct overrides_change *c, const struct serve_options *next)
+{
+    const struct override_marks *was = c->server->marks, *is;
+    size_t a = 0, b = 0, at = 0;
+    bool good;
+
+    c->marks = override_marks_open(next, weir__engine_secret(c->server->engine));
+    is = c->marks;
+    good = is != NULL || change_fails(c, "*", NULL, "out of memory");
+    while (good && ((was && a < was->n) || b < is->n)) {
+        const struct override_marked *then = was && a < was->n ? &was->limit[a] : NULL;
+        const struct override_marked *now = b < is->n ? &is->limit[b] : NULL;
+        const int order = !then ? 1 : !now ? -1 : strcmp(then->name, now->name);
+        struct file_overrides f = {.c = c,
+                                   .name = order <= 0 ? then->name : now->name,
+                                   .then = order <= 0 ? then : NULL,
+                                   .next = order >= 0 ? now : NULL,
+                                   .is = &next->override[at]};
+
+        f.fate = change_fate(c, f.name);
+        good = f.fate == LIMIT_GOES || file_overrides_apply(&f);
+        a += order <= 0;
+        b += order >= 0;
+        at += f.next ? f.next->n : 0;
+    }
     return good;
 }
 
@@ -393,7 +484,7 @@ static bool lists_apply_all(struct overrides_change *c, const struct serve_optio
 bool overrides_apply(struct overrides_change *c, const struct serve_options *then,
                      const struct serve_options *next)
 {
-    if (overrides_apply_all(c, then, next) && lists_apply_all(c, then, next))
+    if (overrides_apply_all(c, next) && lists_apply_all(c, then, next))
         return true;
     overrides_undo(c);
     return false;

@@ -96,9 +96,15 @@ static void reload_finish(struct reload *r, bool good)
     (void)pthread_mutex_unlock(&r->lock);
 }
 
+static bool reload_has_many(const struct server *s)
+{
+    return (s->marks ? s->marks->overrides : 0) + s->file->entries >= OVERRIDES_MANY;
+}
+
 static void reload_run(struct reload *r, const char *why)
 {
     struct server *s = r->server;
+    const bool had_many = reload_has_many(s);
     const struct serve_options *next = NULL;
     struct access_files *files;
     bool good;
@@ -114,8 +120,6 @@ static void reload_run(struct reload *r, const char *why)
         log_set_level(s->log, next->log_level);
         r->source->accept(r->source);
         r->now = next;
-        if (next->overrides + next->entries >= OVERRIDES_MANY)
-            allocator_trim();
     } else {
         access_drop(files);
         log_at(s->log, LOG_LEVEL_ERROR,
@@ -125,6 +129,9 @@ static void reload_run(struct reload *r, const char *why)
                r->told > LOGGED_MOST ? ", of which the first 20 are logged: weir check lists them"
                                      : "");
     }
+    server_forget_overrides(s);
+    if (had_many || reload_has_many(s))
+        allocator_trim();
     reload_finish(r, good);
 }
 
