@@ -162,6 +162,43 @@ static void check_listing(struct weir *w, struct weir_policy *p, const struct pl
     assert_int_equal(stats.overrides, l.n);
 }
 
+#define LISTED 1500
+
+static void count_listed(void *times, const struct weir_override *o)
+{
+    char digits[16] = "";
+
+    memcpy(digits, (const char *)o->key + 1, o->key_len - 1);
+    ((int *)times)[strtol(digits, NULL, 10)]++;
+}
+
+/* Also while keys without an empty slot between them are more than a page. */
+static void a_listing_has_each_key_once(void **state)
+{
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "10/s", T0);
+    static int times[LISTED];
+
+    (void)state;
+    for (int n = 0; n < LISTED; n++) {
+        char key[16];
+        uint64_t cursor = 0;
+
+        (void)snprintf(key, sizeof key, "k%d", n);
+        assert_int_equal(weir_override_set_at(w, p, key, strlen(key), "20/s", T0, NULL), 0);
+        if (n % 4 != 0)
+            continue;
+        memset(times, 0, sizeof times);
+        do
+            assert_true(weir_overrides_list(w, p, &cursor, count_listed, times) <=
+                        WEIR_OVERRIDES_PAGE);
+        while (cursor != 0);
+        for (int i = 0; i < LISTED; i++)
+            assert_int_equal(times[i], i <= n);
+    }
+    backend_close(w);
+}
+
 /* A full bucket owes nothing, so `remaining` is the burst that judges the key: which of the
  * overrides that is, the plain map says. */
 static void overrides_are_those_of_a_plain_map(void **state)
@@ -500,6 +537,7 @@ static void whole_sets_are_swapped_while_others_decide(void **state)
 
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(overrides_are_those_of_a_plain_map),
+    cmocka_unit_test(a_listing_has_each_key_once),
     cmocka_unit_test(a_key_under_a_prefix_keeps_what_it_used),
     cmocka_unit_test(a_ninth_length_is_refused),
     cmocka_unit_test(addresses_are_listed_by_their_networks),

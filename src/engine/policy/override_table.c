@@ -157,32 +157,57 @@ void weir__override_table_close(struct weir__override_table *t, struct weir__ove
 
 /* ---- Looking ------------------------------------------------------------------------------- */
 
+/* Those with the least hashes, in their order, and the least hash that had no room. */
+struct page {
+    const struct weir__override **out;
+    uint64_t hash[WEIR_OVERRIDES_PAGE], left; /* left: 0 is none */
+    size_t n, found;
+};
+
+static void page_put(struct page *p, const struct weir__override *o, uint64_t hash)
+{
+    size_t i = p->found;
+
+    if (i == p->n) {
+        const uint64_t last = hash > p->hash[i - 1] ? hash : p->hash[i - 1];
+
+        if (p->left == 0 || last < p->left)
+            p->left = last;
+        if (last == hash)
+            return;
+        i--;
+    } else {
+        p->found++;
+    }
+    for (; i > 0 && p->hash[i - 1] > hash; i--) {
+        p->hash[i] = p->hash[i - 1];
+        p->out[i] = p->out[i - 1];
+    }
+    p->hash[i] = hash;
+    p->out[i] = o;
+}
+
+/* A cluster is in no order, so a page looks at all of it, and has those before the cursor. */
 size_t weir__overrides_page(const struct weir__override_table *t, uint64_t *cursor,
                             const struct weir__override **out, size_t n)
 {
+    struct page p = {.out = out, .n = n < WEIR_OVERRIDES_PAGE ? n : WEIR_OVERRIDES_PAGE};
     const uint64_t from = *cursor;
-    uint64_t i = t ? weir__override_home(t, from) : 0;
-    size_t found = 0;
 
-    *cursor = 0;
-    for (; t && i < t->slots; i++) {
+    for (uint64_t i = t ? weir__override_home(t, from) : 0; t && i < t->slots; i++) {
         const struct weir__override *o = atomic_load(&t->slot[i].override);
         const uint64_t hash = atomic_load(&t->slot[i].hash);
 
         /* Behind an empty slot all hashes have their homes behind it. */
-        if (hash == 0 && found >= n / 2 + 1 && i + 1 < t->homes) {
-            *cursor = home_begins(t, i + 1);
-            return found;
+        if (hash == 0 && p.found > n / 2 && i + 1 < t->homes) {
+            *cursor = p.left ? p.left : home_begins(t, i + 1);
+            return p.found;
         }
-        if (!o || hash < from)
-            continue;
-        if (found == n) { /* a cluster that is longer than half a page: it goes on by hash */
-            *cursor = hash;
-            return found;
-        }
-        out[found++] = o;
+        if (o && hash >= from)
+            page_put(&p, o, hash);
     }
-    return found;
+    *cursor = p.left;
+    return p.found;
 }
 
 size_t weir__overrides_bytes(const struct weir__overrides *x)
