@@ -1,8 +1,8 @@
 /* What a configuration file says about overrides, once its texts are gone: 16 bytes for each.
  *
- * The daemon needs that to know what another file says otherwise. It keeps a hash of each key, under
- * a secret, so that no client can choose a key that is taken for one of the file; and of what the
- * file says about the key the number that the journal of live changes has for it (keep.h).
+ * The daemon needs that to know what another file says otherwise. It keeps a hash of each key,
+ * under a secret, so that no client can choose a key that is taken for one of the file; and of what
+ * the file says about the key the number that the journal of live changes has for it (keep.h).
  */
 #ifndef WEIR_SERVER_LIVE_OVERRIDE_MARKS_H
 #define WEIR_SERVER_LIVE_OVERRIDE_MARKS_H
@@ -38,7 +38,7 @@ size_t override_marks_bytes(const struct override_marks *m);
 uint64_t override_mark_text(const char *text);
 /* The marks of the limit; NULL: there are none. m may be NULL. */
 const struct override_marked *override_marks_of(const struct override_marks *m, const char *name);
-/* What the file says about a key or prefix of a limit with these marks, which may be NULL: the
+/* What the file says about a key or prefix of a limit with these marks (NULL: it has none): the
  * number of its text; 0: nothing. */
 uint64_t override_marks_find(const struct override_marks *m, const struct override_marked *of,
                              struct weir__slice key, bool prefix);
