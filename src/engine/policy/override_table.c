@@ -158,13 +158,13 @@ void weir__override_table_close(struct weir__override_table *t, struct weir__ove
 /* ---- Looking ------------------------------------------------------------------------------- */
 
 /* Those with the least hashes, in their order, and the least hash that had no room. */
-struct page {
+struct least {
     const struct weir__override **out;
     uint64_t hash[WEIR_OVERRIDES_PAGE], left; /* left: 0 is none */
     size_t n, found;
 };
 
-static void page_put(struct page *p, const struct weir__override *o, uint64_t hash)
+static void least_put(struct least *p, const struct weir__override *o, uint64_t hash)
 {
     size_t i = p->found;
 
@@ -191,7 +191,7 @@ static void page_put(struct page *p, const struct weir__override *o, uint64_t ha
 size_t weir__overrides_page(const struct weir__override_table *t, uint64_t *cursor,
                             const struct weir__override **out, size_t n)
 {
-    struct page p = {.out = out, .n = n < WEIR_OVERRIDES_PAGE ? n : WEIR_OVERRIDES_PAGE};
+    struct least p = {.out = out, .n = n < WEIR_OVERRIDES_PAGE ? n : WEIR_OVERRIDES_PAGE};
     const uint64_t from = *cursor;
 
     for (uint64_t i = t ? weir__override_home(t, from) : 0; t && i < t->slots; i++) {
@@ -204,7 +204,7 @@ size_t weir__overrides_page(const struct weir__override_table *t, uint64_t *curs
             return p.found;
         }
         if (o && hash >= from)
-            page_put(&p, o, hash);
+            least_put(&p, o, hash);
     }
     *cursor = p.left;
     return p.found;
