@@ -412,7 +412,7 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
   end
   if not decides or accounts[1] then
     local function lowered_by(t, s, units, blurred)
-      if not less(t.zero, s.owed) then
+      if units == 0 or not less(t.zero, s.owed) then
         return 0, s
       end
       if less(s.owed, add(t.zero, units)) then

@@ -162,6 +162,7 @@ KEPT = {
     10773: "a term that came and went, with no request in between",
     6001037: "across a change of the rate the remainder of a stamp means nothing",
     6001338: "another warmup= is another limit reported, so it is a change",
+    6003503: "a bucket that was given back nothing still knows what its callers depend on",
     12674: "where all has lapsed, noting a change deletes the account: a step back finds none",
 }
 
