@@ -442,6 +442,9 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
       local waits = t.algo ~= 9 and t.algo ~= 7 and past >= 0 and less(mul(past, t[1]), s.owed)
       local given, after = lowered_by(t, s, units, not s.behind and (s.blurred or waits))
 
+      if not less(t.zero, after.owed) then
+        return given, given == 0 and s or {owed = t.zero} -- untouched: it has no past
+      end
       after.reserved = s.reserved
       return given, after
     end

@@ -163,6 +163,7 @@ KEPT = {
     6001037: "across a change of the rate the remainder of a stamp means nothing",
     6001338: "another warmup= is another limit reported, so it is a change",
     6003503: "a bucket that was given back nothing still knows what its callers depend on",
+    11002502: "nor does one that was given back all of it remember that callers waited",
     12674: "where all has lapsed, noting a change deletes the account: a step back finds none",
 }
 
