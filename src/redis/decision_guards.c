@@ -105,6 +105,12 @@ static void guards_join_ticket(struct weir_ticket *all, const struct weir_ticket
     all->n += guards->n;
 }
 
+/* The store may have answered late, and what a rate has drained meanwhile is not given back. */
+static struct weir__now guards_now(const struct weir__decision *decision)
+{
+    return decision->at.given ? decision->at : weir__now_of(decision->redis->remote.engine);
+}
+
 void weir__decision_join_guards(struct weir__decision *decision)
 {
     struct weir__local_entry *entry = decision->guards;
@@ -116,6 +122,6 @@ void weir__decision_join_guards(struct weir__decision *decision)
     if (weir__verb_enters(decision->verb) && !decision->error && decision->verdict.allowed)
         guards_join_ticket(receipt->ticket, &entry->ticket);
     else if (weir__verb_enters(decision->verb))
-        weir__local_guards_leave(decision->redis->local, entry, decision->at);
+        weir__local_guards_leave(decision->redis->local, entry, guards_now(decision));
     free(entry);
 }

@@ -59,6 +59,18 @@ static void issue_reservation(struct weir__decision *decision, struct weir_reser
     r->n = r->term[0].fingerprint ? decision->terms : 0; /* only the first one is used */
 }
 
+/* One term for each request with terms in the Redis, so that there is room for the guards of this
+ * node, which follow (decision_guards.c). */
+static void ticket_add_request(struct weir_ticket *t, const struct weir_request *rq)
+{
+    const int i = t->n++;
+
+    t->term[i].policy = rq->policy;
+    t->term[i].key = weir__key_hash(rq->policy->store, rq);
+    t->term[i].cost = rq->cost;
+    t->term[i].index = WEIR__TICKET_REMOTE;
+}
+
 static void issue_ticket(struct weir__decision *decision, struct weir_ticket *t)
 {
     struct weir__redis_receipt *k;
@@ -72,13 +84,9 @@ static void issue_ticket(struct weir__decision *decision, struct weir_ticket *t)
                                     weir__add_sat(decision->at.now_ns, decision->lease_ns));
     if (!k)
         return; /* its lease will end */
-    t->n = (int)decision->n;
-    for (size_t i = 0; i < decision->n; i++) {
-        t->term[i].policy = decision->rq[i].policy;
-        t->term[i].key = weir__key_hash(decision->rq[i].policy->store, &decision->rq[i]);
-        t->term[i].cost = decision->rq[i].cost;
-        t->term[i].index = WEIR__TICKET_REMOTE;
-    }
+    for (int i = 0; i < decision->terms; i++)
+        if (i == 0 || decision->request_of[i] != decision->request_of[i - 1])
+            ticket_add_request(t, &decision->rq[decision->request_of[i]]);
     t->term[0].fingerprint = weir__receipts_keep(decision->redis->receipts, k);
 }
 

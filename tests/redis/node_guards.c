@@ -38,6 +38,23 @@ static void fails(struct weir *w, struct weir_policy *p)
     assert_int_equal(weir_exit(w, &t, WEIR_ERROR), 0); /* the second time it does nothing */
 }
 
+/* A caller of another thread. */
+struct late_entry {
+    struct weir *w;
+    const struct weir_request *rq;
+    struct weir_verdict v;
+    int error;
+};
+
+static void *enter_late(void *arg)
+{
+    struct late_entry *e = arg;
+    struct weir_ticket t;
+
+    e->error = weir_enter(e->w, e->rq, &t, &e->v);
+    return NULL;
+}
+
 static void the_permits_are_shared_and_the_breaker_is_not(void **state)
 {
     static const char LIMIT[] = "concurrency 1 lease=1h + 1000/s + " BREAKER;
@@ -81,7 +98,7 @@ static void several_limits_are_entered_together(void **state)
     (void)state;
     assert_int_equal(weir_enter_all(w, rq, 3, &t, &v), 0);
     assert_true(v.allowed);
-    assert_int_equal(t.n, 5); /* three of the Redis, two of this node */
+    assert_int_equal(t.n, 4); /* two of the Redis, two of this node */
     assert_int_equal(weir_enter_all(w, rq, 2, &u, &v), 0);
     assert_false(v.allowed); /* by a guard of this node... */
     assert_int_equal(v.which, 1);
@@ -97,6 +114,63 @@ static void several_limits_are_entered_together(void **state)
     assert_int_equal(weir_exit(w, &u, WEIR_SUCCESS), 0);
     assert_true(enters(w, q, &u)); /* and no call is in flight */
     assert_int_equal(weir_exit(w, &u, WEIR_SUCCESS), 0);
+    weir_close(w);
+}
+
+/* Sixteen requests of one term each: those of guards alone have no part in the Redis. */
+static void a_ticket_has_room_for_every_guard(void **state)
+{
+    struct weir *w = open_there("");
+    struct weir_request rq[WEIR_TERMS_MAX];
+    struct weir_verdict v;
+    struct weir_ticket t;
+
+    (void)state;
+    for (int i = 0; i < WEIR_TERMS_MAX; i++) {
+        char name[8];
+
+        (void)snprintf(name, sizeof name, "g%d", i);
+        rq[i] = request_for(
+            policy(w, name, i == 3 ? "concurrency 1 lease=1h" : "aimd min=1 max=1 initial=1"), "k",
+            1, 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(weir_enter_all(w, rq, WEIR_TERMS_MAX, &t, &v), 0);
+        assert_true(v.allowed);
+        assert_int_equal(t.n, WEIR_TERMS_MAX);
+        assert_int_equal(weir_exit(w, &t, WEIR_SUCCESS), 0); /* all are free again */
+    }
+    weir_close(w);
+}
+
+/* What a refused entry took of a rate is given back, less what has drained since. */
+static void an_entry_that_a_slow_redis_refuses_gives_its_rate_back(void **state)
+{
+    struct weir *w = open_there("");
+    struct weir_policy *p = policy(w, "late", "400/1h + adaptive-rate 1000/s min=1000 max=1000");
+    const struct weir_request first = request_for(p, "k", 500, 0),
+                              second = request_for(p, "k", 300, 0),
+                              look = request_for(p, "k", 1, 0);
+    struct late_entry late = {.w = w, .rq = &first};
+    struct weir_ticket t;
+    struct weir_verdict v;
+    pthread_t thread;
+    int64_t begun_ns;
+
+    (void)state;
+    assert_true(enters(w, p, &t)); /* the connection is there */
+    assert_int_equal(observer_number("CLIENT PAUSE 800"), -3);
+    assert_int_equal(pthread_create(&thread, NULL, enter_late, &late), 0);
+    nap(600 * MS); /* what it owes is paid by then */
+    begun_ns = mono_ns();
+    assert_int_equal(weir_enter(w, &second, &t, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(late.error, 0);
+    assert_int_equal(late.v.reason, WEIR_TOO_BIG);
+    (void)policy(w, "late", "1M/1h + adaptive-rate 1000/s min=1000 max=1000");
+    assert_int_equal(weir_peek(w, &look, &v), 0);
+    assert_in_range(v.remaining, 700, 702 + (mono_ns() - begun_ns) / MS);
     weir_close(w);
 }
 
@@ -261,6 +335,8 @@ static void both_bounds_hold_for_many_callers(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_permits_are_shared_and_the_breaker_is_not),
     cmocka_unit_test(several_limits_are_entered_together),
+    cmocka_unit_test(a_ticket_has_room_for_every_guard),
+    cmocka_unit_test(an_entry_that_a_slow_redis_refuses_gives_its_rate_back),
     cmocka_unit_test(the_load_of_the_machine_counts_here),
     cmocka_unit_test(lists_and_resets_hold_for_both),
     cmocka_unit_test(a_limit_of_guards_alone_asks_the_redis_nothing),
