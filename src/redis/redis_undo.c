@@ -395,7 +395,8 @@ static bool is_any(const struct weir__meter *m)
     return true;
 }
 
-/* Undoes one part of the receipt, for those of its terms that `to` selects. */
+/* Undoes one part of the receipt, for those of its terms that `to` selects. Permits have a name, so
+ * they are found, or not there, whatever has become of the limit and of its keys. */
 static int undo_add_part(struct weir__undo *u, int index, const struct undo_kind *kind,
                          bool (*to)(const struct weir__meter *meter))
 {
@@ -412,7 +413,7 @@ static int undo_add_part(struct weir__undo *u, int index, const struct undo_kind
         part.scope = weir__redis_scope(m->policy->remote);
         part.plan = weir__redis_plan_for(u->redis, &rq, &by, &own);
         part.only = terms_that(by, to);
-        if (part.plan && part.only && is_same_part(m, by))
+        if (part.plan && part.only && (to == has_permits || is_same_part(m, by)))
             error = undo_add(u, kind, &part, index);
     }
     weir__own_end(&own);

@@ -352,6 +352,43 @@ static void permits_are_taken_and_given_back(void **state)
     weir_close(w);
 }
 
+/* A permit is found by its name: neither the reset of another key nor a change of the limit keeps
+ * it until its lease ends. */
+static void permits_return_whatever_has_become_of_the_limit(void **state)
+{
+    static const char *const CHANGE[] = {"100/s + concurrency 3 lease=1h",
+                                         "50/s + breaker + concurrency 3 lease=2h",
+                                         "aimd + 50/s + concurrency 3 queue=9 lease=2h"};
+    struct weir *w = open_there("");
+    struct weir_policy *p = policy(w, "in", "100/s + concurrency 2 lease=1h");
+    const struct weir_request rq = request_for(p, "k", 1, 0), other = request_for(p, "j", 1, 0),
+                              look = request_for(p, "k", 0, 0);
+    struct weir_ticket t, u;
+    struct weir_verdict v;
+
+    (void)state;
+    assert_int_equal(weir_enter(w, &rq, &t, &v), 0);
+    assert_int_equal(weir_reset(w, &other), 0);
+    assert_int_equal(weir_exit(w, &t, WEIR_SUCCESS), 0);
+    assert_int_equal(observer_number("KEYS weir:1:{in:k}:1n"), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(weir_enter(w, &rq, &t, &v), 0);
+        assert_true(v.allowed);
+        (void)policy(w, "in", CHANGE[i]);
+        assert_int_equal(weir_exit(w, &t, WEIR_SUCCESS), 0);
+        assert_int_equal(weir_peek(w, &look, &v), 0);
+        assert_int_equal(v.remaining, 3);
+    }
+    assert_int_equal(weir_enter(w, &rq, &t, &v), 0);
+    assert_int_equal(weir_reset(w, &rq), 0);
+    assert_int_equal(weir_enter(w, &rq, &u, &v), 0);
+    assert_int_equal(weir_exit(w, &t, WEIR_SUCCESS), 0); /* which the reset has returned */
+    assert_int_equal(weir_peek(w, &look, &v), 0);
+    assert_int_equal(v.remaining, 2);
+    assert_int_equal(weir_exit(w, &u, WEIR_SUCCESS), 0);
+    weir_close(w);
+}
+
 static void permits_of_several_at_once(void **state)
 {
     struct weir *w = open_there("");
@@ -609,6 +646,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(all_or_nothing),
     cmocka_unit_test(many_are_answered_in_order),
     cmocka_unit_test(permits_are_taken_and_given_back),
+    cmocka_unit_test(permits_return_whatever_has_become_of_the_limit),
     cmocka_unit_test(permits_of_several_at_once),
     cmocka_unit_test(limits_change_and_keys_go_on),
     cmocka_unit_test(some_keys_are_treated_otherwise),
