@@ -180,6 +180,13 @@ static enum weir_outcome exit_lapsed(enum weir_algorithm algorithm)
     return algorithm == WEIR_SYSTEM ? WEIR_IGNORE : WEIR_DROP;
 }
 
+/* The caller is inside an RCU section, until whose end it stays here. */
+static bool exit_policy_is_here(struct weir *w, const struct weir_ticket *t, int i)
+{
+    return atomic_load_explicit(&w->forgotten, memory_order_acquire) == t->forgotten ||
+           weir__policy_is_here(w, t->term[i].policy);
+}
+
 /* Exits the i-th term of a ticket, if its key is still the same. The key keeps its place even if it
  * has fully recovered, because it will soon be used again. The caller is inside an RCU section. */
 static int exit_term(struct weir *w, struct weir__owner *owner, const struct weir_ticket *t, int i,
@@ -190,8 +197,7 @@ static int exit_term(struct weir *w, struct weir__owner *owner, const struct wei
     struct weir__revision *by;
     struct weir__own own;
 
-    if (atomic_load_explicit(&w->forgotten, memory_order_acquire) != t->forgotten &&
-        !weir__policy_is_here(w, to.policy))
+    if (!exit_policy_is_here(w, t, i))
         return 0; /* the policy was forgotten, and its keys with it */
     to.revision = weir__policy_revision(to.policy);
     if (!to.revision)
@@ -209,29 +215,34 @@ static int exit_term(struct weir *w, struct weir__owner *owner, const struct wei
     return exit_key(w, &to, owner, t->term[i].epoch, l);
 }
 
-/* Whether callers may wait to enter the policy, for some key. */
-static bool exit_has_queue(struct weir *w, const struct weir_policy *p)
+/* Whether callers may wait to enter the policy, for some key. The caller is inside an RCU section,
+ * and the policy is here. */
+static bool exit_has_queue(const struct weir_policy *p)
 {
-    const struct weir__revision *rev;
-    bool has = false;
+    const struct weir__revision *rev = atomic_load_explicit(&p->revision, memory_order_acquire);
 
-    weir__rcu_enter();
-    if (weir__policy_is_here(w, p)) {
-        rev = atomic_load_explicit(&p->revision, memory_order_acquire);
-        has = rev->wait.room > 0 || rev->overrides;
-    }
-    weir__rcu_exit();
-    return has;
+    return rev->wait.room > 0 || rev->overrides;
 }
 
-/* A ticket without a key is of a call that entered while none could wait. */
-static void exit_wake_next(struct weir *w, const struct weir_policy *p, uint64_t key)
+/* A ticket without a key is of a call that entered while none could wait. A policy that was
+ * forgotten has no waiters, and its memory must not be read. */
+static void exit_wake_next(struct weir *w, const struct weir_ticket *t, int i)
 {
+    const struct weir_policy *p = t->term[i].policy;
+    const bool has_key = t->term[i].key != 0;
+    uint64_t key = 0;
+    bool wakes;
+
     if (!weir__wait_has_entering(w))
         return;
-    if (key != 0)
-        weir__wait_wake(w, p, key);
-    else if (exit_has_queue(w, p))
+    weir__rcu_enter();
+    wakes = exit_policy_is_here(w, t, i) && (has_key || exit_has_queue(p));
+    if (wakes && has_key)
+        key = weir__wait_key(p, t->term[i].key);
+    weir__rcu_exit();
+    if (wakes && has_key)
+        weir__wait_list_wake(weir__wait_list_of(w, key), key);
+    else if (wakes)
         weir__wait_wake_policy(w, p);
 }
 
@@ -255,7 +266,7 @@ static int exit_terms(struct weir *w, struct weir_ticket *t, const struct weir__
         } while (error == WEIR__STALE);
         if (error && error != WEIR_EGONE)
             return error;
-        exit_wake_next(w, t->term[i].policy, t->term[i].key);
+        exit_wake_next(w, t, i);
     }
     return 0;
 }
@@ -290,8 +301,7 @@ static int exit_remote(struct weir *w, struct weir_ticket *t, const struct weir_
     if (!error && t->n > 0)
         error = w->remote->ops->exit(w->remote, t, e->how, at);
     for (int i = 0; !error && i < was.n; i++)
-        if (weir__policy_is_here(w, was.term[i].policy))
-            exit_wake_next(w, was.term[i].policy, was.term[i].key);
+        exit_wake_next(w, &was, i);
     return error;
 }
 

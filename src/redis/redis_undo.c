@@ -93,17 +93,28 @@ static void undo_note(struct weir__undo *u, struct undo_command *command)
     free(command);
 }
 
+/* The key under which others wait for the part; false: its policy was forgotten. */
+static bool undo_wait_key(struct weir *w, const struct weir__redis_receipt_part *m, uint64_t *key)
+{
+    const struct weir_request rq = weir_request_of(m->policy, m->key.at, m->key.len);
+    bool here;
+
+    weir__rcu_enter(); /* until whose end it stays here */
+    here = weir__policy_is_here(w, m->policy);
+    if (here)
+        *key = weir__wait_key(m->policy, weir__key_hash(w->store, &rq));
+    weir__rcu_exit();
+    return here;
+}
+
 static void undo_wake_waiters(struct weir__undo *u)
 {
     struct weir *w = u->redis->remote.engine;
+    uint64_t key;
 
-    for (int i = 0; u->receipt && i < u->receipt->n; i++) {
-        const struct weir__redis_receipt_part *m = &u->receipt->part[i];
-        const struct weir_request rq = weir_request_of(m->policy, m->key.at, m->key.len);
-
-        if (weir__policy_is_here(w, m->policy))
-            weir__wait_wake_request(w, &rq);
-    }
+    for (int i = 0; u->receipt && i < u->receipt->n; i++)
+        if (undo_wait_key(w, &u->receipt->part[i], &key))
+            weir__wait_list_wake(weir__wait_list_of(w, key), key);
     if (u->rq.policy)
         weir__wait_wake_request(w, &u->rq);
 }

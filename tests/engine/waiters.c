@@ -290,6 +290,29 @@ static void an_exit_wakes_the_first_and_no_other(void **state)
     backend_close(w);
 }
 
+/* The address sanitizer sees whether the exit reads the policy that is not there any more. */
+static void an_exit_from_a_forgotten_policy_wakes_none(void **state)
+{
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *gone = backend_policy(w, "gone", "concurrency 1 queue=1 max-wait=1m", T0);
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 1 queue=1 max-wait=1m", T0);
+    struct weir_ticket inside, mine;
+    struct caller c;
+
+    (void)state;
+    assert_true(enter(w, gone, "k", T0, &inside).allowed);
+    assert_true(enter(w, p, "k", T0, &mine).allowed);
+    assert_false(begin_enter(&c, w, p, "k", WEIR_FOREVER, T0));
+    weir_policy_forget(w, gone);
+    leave(w, &inside, WEIR_SUCCESS, T0);
+    assert_int_equal(c.wakes, 0);
+    leave(w, &mine, WEIR_SUCCESS, T0);
+    assert_int_equal(c.wakes, 1);
+    assert_true(step(&c, T0));
+    assert_true(c.waiter.verdict.allowed);
+    backend_close(w);
+}
+
 static void a_queue_has_room_for_so_many(void **state)
 {
     struct weir *w = open_guarded();
@@ -693,6 +716,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_take_is_refused_at_its_deadline_and_not_before),
     cmocka_unit_test(a_waiter_that_leaves_keeps_the_others_in_order),
     cmocka_unit_test(an_exit_wakes_the_first_and_no_other),
+    cmocka_unit_test(an_exit_from_a_forgotten_policy_wakes_none),
     cmocka_unit_test(a_queue_has_room_for_so_many),
     cmocka_unit_test(an_entry_out_of_time_does_not_overtake),
     cmocka_unit_test(the_first_is_served_at_its_deadline_or_refused),

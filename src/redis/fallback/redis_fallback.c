@@ -76,6 +76,7 @@ void weir__decision_fall_back(struct weir__decision *decision)
     }
     if (receipt->ticket && receipt->ticket->n > 0) {
         keep_local_receipt(decision, NULL, receipt->ticket);
+        weir__ticket_begin(receipt->ticket, decision->redis->remote.engine, decision->at.now_ns);
         receipt->ticket->n = 1;
         receipt->ticket->term[0].policy = decision->rq[0].policy;
         receipt->ticket->term[0].key = 0; /* every caller that waits is woken */
