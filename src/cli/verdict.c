@@ -70,6 +70,13 @@ static void print_times(FILE *to, const struct weir_verdict *v)
         (void)fputs(", retry when a permit is free", to);
 }
 
+/* Of a breaker, or of `unlimited`, there is nothing to count. */
+static void print_left(FILE *to, const struct weir_verdict *v)
+{
+    if (v->limit < WEIR_COUNT_MAX || (v->remaining > 0 && v->remaining < v->limit))
+        (void)fprintf(to, ": %" PRId64 " of %" PRId64 " left", v->remaining, v->limit);
+}
+
 static void print_plain(const struct cli_verdict *c, FILE *to)
 {
     const struct weir_verdict *const v = &c->v;
@@ -82,7 +89,7 @@ static void print_plain(const struct cli_verdict *c, FILE *to)
                   v->allowed ? c->yes : c->no, colour ? "\033[0m" : "");
     print_names(to, c);
     print_reason(to, c);
-    (void)fprintf(to, ": %" PRId64 " of %" PRId64 " left", v->remaining, v->limit);
+    print_left(to, v);
     print_times(to, v);
     if (v->warned > 0)
         (void)fputs(", warn= crossed", to);

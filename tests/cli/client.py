@@ -158,6 +158,10 @@ def tickets_and_reservations_are_for_shells():
             r"weir exit: 'sideways': expected ok, error, drop or ignore\n")
         row("take tight k", USAGE, "",
             r"weir take: the limit has a guard.*: use weir enter, or weir run\n")
+        calls = "enter 'breaker volume=1 open=1h' k"
+        call = row(calls, OK, r"t\w+\n", r"entered; the ticket lasts 1m\n")
+        row(f"exit {call} error", OK, r"ended\n")
+        row(calls, DENIED, "", r"denied by breaker volume=1 open=1h.* \(OPEN\), retry in 1h, .*")
         first = row("reserve tokens alice 60 ttl=30s", OK, r"r\S+\n",
                     r"reserved: 40 of 100 left, .*")
         row("reserve tokens alice 41", DENIED, "", r"denied by fixed-window 100/h of tokens: .*")

@@ -210,7 +210,8 @@ def a_store_decides_too():
         row(f"run {limit} -- echo no", DENIED, "", r"weir run: denied .*can never pass\n")
         row("run --store memory: --limit breaker --key a -- echo word", OK, r"word\n")
         row("run --limit br='breaker window=4 volume=1 open=1h' --key b -- false", 1)
-        row("run --limit br --key b -- echo no", DENIED, "", r"weir run: denied \(OPEN\): .*")
+        row("run --limit br --key b -- echo no", DENIED, "",
+            r"weir run: denied \(OPEN\), retry in 59m.*, all back in .*")
 
 
 # ---- Pace --------------------------------------------------------------------------------------
