@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "engine/engine.h"
 #include "server/internal.h"
 
 #define SENT_MOST 20000 /* fits in a socket's buffer at once */
@@ -33,6 +34,7 @@ struct conn_output {
 static struct server *server_make(void)
 {
     static const struct weir_clock clock = {.now = standing_still};
+    static const uint64_t not_random = 1;
     const struct weir_options o = {.max_keys = 1000, .clock = &clock, .secret = {1, 2}};
     struct server *s = calloc(1, sizeof *s);
     struct weir_diag why;
@@ -60,9 +62,14 @@ static struct server *server_make(void)
     if (!stores_open(&s->stores, &o, "memory:", &error, &why))
         abort();
     s->engine = s->stores.store[0].engine;
+    s->engine->random = &not_random; /* so that inputs can name the ids of reservations */
     s->tallies = tallies_open(1, &s->memory);
     s->names = names_open(&s->stores, NULL, s->tallies, 256);
     s->peers = peers_open(weir__engine_secret(s->engine));
+    s->warned = warned_open(weir__engine_secret(s->engine));
+    s->accounts = account_book_open();
+    if (!s->peers || !s->warned || !s->accounts)
+        abort();
     (void)names_set(s->names, weir__slice_of("api"), "token-bucket 10/s burst=5", NULL, &why);
     (void)names_set(s->names, weir__slice_of("w"), "fixed-window 3/1m", NULL, &why);
     (void)names_set(s->names, weir__slice_of("g"), "concurrency 3 queue=2 + 9/s + breaker", NULL,
@@ -82,8 +89,10 @@ static void server_free(struct server *s)
     listeners_close(s->listeners);
     names_close(s->names);
     tallies_close(s->tallies);
+    account_book_close(s);
     access_close(s);
     peers_close(s->peers);
+    warned_close(s->warned);
     stores_close(&s->stores);
     free(s);
 }
