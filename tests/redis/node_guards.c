@@ -7,7 +7,9 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/time.h>
 
 #define BREAKER "breaker errors=50% volume=2 open=1h"
 
@@ -174,6 +176,56 @@ static void an_entry_that_a_slow_redis_refuses_gives_its_rate_back(void **state)
     weir_close(w);
 }
 
+static void ignore_alarm(int number)
+{
+    (void)number;
+}
+
+/* Until `often` is false, a signal that ends sleeps comes every 20 ms. */
+static void be_disturbed(bool often)
+{
+    const struct sigaction quiet = {.sa_handler = ignore_alarm};
+    const struct timeval pause = {0, often ? 20000 : 0};
+
+    assert_int_equal(sigaction(SIGALRM, &quiet, NULL), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &(struct itimerval){pause, pause}, NULL), 0);
+}
+
+static enum weir_outcome run_never(void *arg)
+{
+    fail_msg("it ran (%p)", arg);
+    return WEIR_SUCCESS;
+}
+
+static void an_interrupted_call_leaves_no_trace(void **state)
+{
+    struct weir *w = open_there("");
+    struct weir_policy *p =
+        policy(w, "run",
+               "pacer 1/h + concurrency 2 lease=1d + aimd min=2 max=2 initial=2 + "
+               "adaptive-rate 2/h min=2 max=2");
+    const struct weir_request rq = request_for(p, "k", 1, WEIR_FOREVER),
+                              none = request_for(p, "k", 0, 0);
+    struct weir_ticket t;
+    struct weir_verdict v;
+
+    (void)state;
+    assert_int_equal(weir_enter(w, &rq, &t, &v), 0);
+    assert_int_equal(v.wait_ns, 0);
+    be_disturbed(true);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(weir_run(w, &rq, run_never, NULL, NULL, NULL), WEIR_EINTR);
+    be_disturbed(false);
+    assert_int_equal(weir_exit(w, &t, WEIR_SUCCESS), 0);
+    assert_int_equal(weir_enter(w, &rq, &t, &v), 0);
+    assert_true(v.allowed && v.wait_ns > 0 && v.wait_ns <= HOUR);
+    assert_int_equal(weir_exit(w, &t, WEIR_SUCCESS), 0);
+    assert_int_equal(weir_peek(w, &none, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(observer_number("KEYS weir:1:{run:k}:1n"), 0);
+    weir_close(w);
+}
+
 static void the_load_of_the_machine_counts_here(void **state)
 {
     const struct weir_signals hot = {950, WEIR_NONE, WEIR_NONE, WEIR_NONE}, cool = {10, 10, 10, 10};
@@ -337,6 +389,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(several_limits_are_entered_together),
     cmocka_unit_test(a_ticket_has_room_for_every_guard),
     cmocka_unit_test(an_entry_that_a_slow_redis_refuses_gives_its_rate_back),
+    cmocka_unit_test(an_interrupted_call_leaves_no_trace),
     cmocka_unit_test(the_load_of_the_machine_counts_here),
     cmocka_unit_test(lists_and_resets_hold_for_both),
     cmocka_unit_test(a_limit_of_guards_alone_asks_the_redis_nothing),
