@@ -129,8 +129,8 @@ static void policy_retire(struct weir_policy *p, struct weir__revision *rev)
  * it can be read meanwhile, and if it has a newer version by then, it is read again. */
 int weir__policy_refresh(struct weir_policy *p)
 {
-    struct weir__revision *old = NULL;
-    int cancelable, error = 0;
+    struct weir__revision *old = NULL, *skipped[TRIES];
+    int cancelable, n = 0, error = 0;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     (void)pthread_mutex_lock(&p->store->lock);
@@ -142,15 +142,15 @@ int weir__policy_refresh(struct weir_policy *p)
             weir__store_count_limits(p->store);
         if (!error && before && !old)
             old = before;
-        else if (!error) {
-            weir__rcu_synchronize();
-            weir__revision_close(before);
-        }
+        else if (!error && before)
+            skipped[n++] = before; /* closed without the lock: a reader may wait for its holder */
         if (error != WEIR_EFORMAT)
             break;
     }
     (void)pthread_mutex_unlock(&p->store->lock);
-    policy_retire(p, old);
+    policy_retire(p, old); /* which waits for the readers of all that were replaced */
+    while (n > 0)
+        weir__revision_close(skipped[--n]);
     (void)pthread_setcancelstate(cancelable, NULL);
     if (!error && atomic_load(&p->needs_load))
         (void)weir__load_want(&p->engine->load);
