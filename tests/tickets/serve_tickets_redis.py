@@ -4,6 +4,7 @@
 The Redis is a real one, started for each scene, and its clock is the real one.
 """
 
+import json
 import os
 import random
 import subprocess
@@ -184,6 +185,20 @@ def guards_of_a_node_beside_shared_terms():
                enter(a, "concurrency 1 lease=1m + breaker", key="l")[0], 1)
 
 
+def guards_of_a_node_beside_shared_terms_over_http():
+    limit = "m=concurrency 2 lease=1h + 100/s + breaker errors=50% volume=2 open=1h"
+    with a_fleet("--limit", limit) as (_, (one, two), (a, b)), one.http() as h, two.http() as i:
+        for _ in range(2):
+            t = json.loads(h.ask("POST", "/v1/enter?limit=m&key=k").body)["ticket"]
+            expect("another daemon does not know it", i.ask("POST", f"/v1/exit?ticket={t}").status,
+                   404)
+            expect("its own does", h.ask("POST", f"/v1/exit?ticket={t}&outcome=ERROR").status, 204)
+            expect("once", h.ask("POST", f"/v1/exit?ticket={t}").status, 404)
+        expect("the breaker is open here", h.ask("POST", "/v1/enter?limit=m&key=k").status, 503)
+        expect("and closed there", i.ask("POST", "/v1/enter?limit=m&key=k").status, 200)
+        expect("whose permit is of both", [left(a, "m"), left(b, "m")], [0, 1])
+
+
 def commands(redis):
     """How many scripts the Redis has run."""
     stats = redis.client.call("INFO", "commandstats")
@@ -330,6 +345,7 @@ def clients_and_daemons_are_killed():
 
 SCENES = [permits_are_shared, a_ticket_is_good_on_every_node, leases_and_connections_end,
           a_permit_is_waited_for, guards_of_a_node, guards_of_a_node_beside_shared_terms,
+          guards_of_a_node_beside_shared_terms_over_http,
           what_a_redis_refuses_leaves_no_trace, guards_of_a_node_while_the_redis_is_down,
           guards_of_a_node_change_live, a_ticket_that_lapses_tells_the_guards_of_its_node,
           a_redis_goes_down,
