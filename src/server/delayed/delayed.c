@@ -442,6 +442,7 @@ static void delayed_wait(struct conn *c, const struct limit_op *op)
     } else {
         if (delayed_begin(reply))
             return;
+        delayed_unready(reply); /* another thread may have woken it while it was in the list */
         delayed_reply_decided(reply);
         delayed_free(reply);
     }
