@@ -873,7 +873,8 @@ WEIR_API int weir_run(struct weir *w, const struct weir_request *rq,
                       struct weir_verdict *v);
 
 /* The state of one guard for the key of the request. `term` is the index of the guard in the limit,
- * from 0; WEIR_EINVAL if there is no such term, or if it is a rate. For an open breaker,
+ * from 0; WEIR_EINVAL if there is no such term, if it is a rate, or if it is a `concurrency` in a
+ * Redis. For an open breaker,
  * retry_after_ns of weir_peek says when it lets a call in again. There is no callback for changes:
  * a program that needs them polls this function. */
 WEIR_API int weir_guard_view(struct weir *w, const struct weir_request *rq, int term,

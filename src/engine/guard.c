@@ -94,16 +94,23 @@ static int guard_view(struct weir *w, const struct weir_request *rq, int term, i
 int weir_guard_view_at(struct weir *w, const struct weir_request *rq, int term, int64_t now_ns,
                        struct weir_view *out)
 {
+    struct weir_request asked = *rq;
     int error;
 
-    if (!weir__request_fits(rq) || !weir__now_fits(now_ns) || term < 0 || w->remote)
+    if (!weir__request_fits(rq) || !weir__now_fits(now_ns) || term < 0)
+        return WEIR_EINVAL;
+    if (w->remote) {
+        asked.policy = w->remote->ops->node_policy(rq->policy, &term);
+        w = weir__engine_node(w);
+    }
+    if (!asked.policy)
         return WEIR_EINVAL;
     do {
         weir__rcu_enter();
-        error = guard_view(w, rq, term, now_ns, out);
+        error = guard_view(w, &asked, term, now_ns, out);
         weir__rcu_exit();
         if (error == WEIR__STALE)
-            error = weir__policy_refresh(rq->policy) ?: WEIR__STALE;
+            error = weir__policy_refresh(asked.policy) ?: WEIR__STALE;
     } while (error == WEIR__STALE);
     return error;
 }

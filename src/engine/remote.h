@@ -52,6 +52,9 @@ struct weir__remote_ops {
                 struct weir__now at);
     /* The engine that has the guards which look at this node. */
     struct weir *(*node)(struct weir__remote *f);
+    /* Where it has that term of the policy's limit: the policy, and *term is its term there. NULL:
+     * the term is no such guard. */
+    struct weir_policy *(*node_policy)(struct weir_policy *p, int *term);
     void (*stats)(struct weir__remote *f, struct weir_remote_stats *stats);
     /* Adds the memory and keys that this process keeps for the time when the store is down. */
     int (*room)(struct weir__remote *f, int64_t now_ns, struct weir_stats *stats);

@@ -391,6 +391,11 @@ static struct weir *redis_node(struct weir__remote *remote)
     return weir__local_engine(weir__redis_of(remote)->local);
 }
 
+static struct weir_policy *redis_node_policy(struct weir_policy *policy, int *term)
+{
+    return weir__local_guard(weir__redis_policy(policy)->local, term);
+}
+
 static void redis_forked(struct weir__remote *remote)
 {
     struct weir__redis *r = weir__redis_of(remote);
@@ -419,6 +424,7 @@ static const struct weir__remote_ops REDIS_OPS = {
     .cancel = weir__redis_cancel,
     .exit = weir__redis_exit,
     .node = redis_node,
+    .node_policy = redis_node_policy,
     .stats = redis_stats,
     .room = redis_room,
     .forked = redis_forked,

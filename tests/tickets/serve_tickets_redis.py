@@ -175,6 +175,11 @@ def guards_of_a_node_beside_shared_terms():
         reply = enter(a, "m")
         check("it says when to come back", 3_590_000 < reply[3] <= 3_600_000, reply)
         expect("a peek says so too", a.ask("WEIR.PEEK", "m", "k")[0], 0)
+        for c, state in ((a, b"open"), (b, b"closed")):
+            reply = c.ask("WEIR.PEEK", "m", "k", 0, "VERBOSE")
+            guards = dict(zip(reply[::2], reply[1::2]))[b"guards"]
+            expect("and the state of its breaker",
+                   [dict(zip(g[::2], g[1::2]))[b"state"] for g in guards], [state])
         expect("on one node only", [enter(a, "m")[0], enter(b, "m")[0]], [0, 1])
         expect("a reset of the key closes it", (a.ask("WEIR.RESET", "m", "k"), enter(a, "m")[0]),
                ("OK", 1))

@@ -19,7 +19,8 @@ from serve_kit import a_fleet  # pylint: disable=wrong-import-order
 SECONDS = 3
 LIMITS = ("concurrency 4 queue=9 max-wait=1s lease=1h + 100k/s + aimd min=3 max=3 initial=3",
           "concurrency 4 queue=5 max-wait=300ms lease=1h + 100k/s + breaker errors=90% open=50ms",
-          "concurrency 4 queue=3 lease=1h fallback=local + 100k/s + adaptive-rate 1k/s min=100 max=10k",
+          "concurrency 4 queue=3 lease=1h fallback=local + 100k/s "
+          "+ adaptive-rate 1k/s min=100 max=10k",
           "100k/s + vegas shadow", "vegas", "concurrency 4 lease=2s",
           "concurrency 4 lease=1h + system cpu=99% inflight=3")
 

@@ -29,6 +29,19 @@ bool weir__local_has_guards(const struct weir__local_limit *limit)
     return atomic_load_explicit(&limit->guards_n, memory_order_acquire) > 0;
 }
 
+struct weir_policy *weir__local_guard(const struct weir__local_limit *limit, int *term)
+{
+    const int n = atomic_load_explicit(&limit->guards_n, memory_order_acquire);
+    const uint64_t terms = atomic_load_explicit(&limit->guard_terms, memory_order_relaxed);
+
+    for (int i = 0; i < n; i++)
+        if (weir__local_term(terms, i) == *term) {
+            *term = i;
+            return atomic_load_explicit(&limit->guards, memory_order_acquire);
+        }
+    return NULL;
+}
+
 struct weir *weir__local_engine(struct weir__local *l)
 {
     return l->engine;

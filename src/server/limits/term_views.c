@@ -107,7 +107,7 @@ int limit_guards(const struct limit_op *op, struct limit_guard guard[WEIR_TERMS_
     const struct weir_request rq = op_request(op);
     int n = 0;
 
-    for (int i = 0; l->policy && !store_of(l)->remote && i < l->parsed->n; i++)
+    for (int i = 0; l->policy && i < l->parsed->n; i++)
         if (l->parsed->term[i].algorithm >= WEIR_FIRST_GUARD &&
             weir_guard_view(store_of(l)->engine, &rq, i, &guard[n].view) == 0)
             guard[n++].term = i;
