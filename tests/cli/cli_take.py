@@ -232,7 +232,7 @@ def a_wait_ends_by(number, store):
 
 def a_redis_remembers():
     with Redis() as redis:
-        store = ["--store", redis.url()]
+        store = ["--store", redis.url() + "?timeout=5s"]
         row("the first", [*store, BUCKET, "job"], ALLOWED,
             r"allowed: 1 of 2 left, all back in 30m\n", "")
         row("the second", [*store, BUCKET, "job"], ALLOWED, r"allowed: 0 of 2 left.*", "")
