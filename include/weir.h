@@ -727,8 +727,9 @@ WEIR_API int weir_policy_stats(struct weir *w, struct weir_policy *policy,
 /* An engine whose store is a Redis decides there: each decision takes one round trip, and uses
  * Redis's own clock, in whole microseconds. While the store is down every limit does what its
  * fallback= says. No caller waits longer than the timeout, and only callers whose request was under
- * way when the store went down wait at all. docs/guide/fleet.md has the bounds. Beside rates such a
- * store supports `concurrency` with a lease; every other guard looks at one process. */
+ * way when the store went down wait at all. docs/guide/fleet.md has the bounds. Such a store has
+ * rates, and `concurrency` with a lease; every other guard is in this process, also in a limit that
+ * joins it with those. */
 struct weir_remote_stats {
     bool remote;                  /* the store is a Redis; if false, every field is 0      */
     bool down;                    /* the store is down now                                 */
@@ -874,9 +875,8 @@ WEIR_API int weir_run(struct weir *w, const struct weir_request *rq,
 
 /* The state of one guard for the key of the request. `term` is the index of the guard in the limit,
  * from 0; WEIR_EINVAL if there is no such term, if it is a rate, or if it is a `concurrency` in a
- * Redis. For an open breaker,
- * retry_after_ns of weir_peek says when it lets a call in again. There is no callback for changes:
- * a program that needs them polls this function. */
+ * Redis. For an open breaker, retry_after_ns of weir_peek says when it lets a call in again. There
+ * is no callback for changes: a program that needs them polls this function. */
 WEIR_API int weir_guard_view(struct weir *w, const struct weir_request *rq, int term,
                              struct weir_view *view);
 WEIR_API int weir_guard_view_at(struct weir *w, const struct weir_request *rq, int term,
@@ -929,7 +929,8 @@ WEIR_API int weir_list_has(struct weir *w, struct weir_policy *policy, enum weir
  * the override is not in force. Like lists, overrides apply to this process only.
  *
  * A policy has at most 250,000 overrides, of about 60 bytes and the key each. Setting one copies no
- * other, but once in so many as are a quarter of them: then the table grows, or gaps are closed. */
+ * other, except when the table grows or gaps are closed: after about a quarter as many changes as
+ * there are overrides. */
 #define WEIR_OVERRIDES_MOST 250000
 
 WEIR_API int weir_override_set(struct weir *w, struct weir_policy *policy, const void *key,

@@ -271,7 +271,7 @@ static void adaptive_peek(const struct weir__meter *m, const struct weir__state 
     v->reset_after_ns = weir__max(0, x.head.fresh_ns - a->now_ns);
 }
 
-/* Had the call not entered, the bucket would owe that much less now, or more than that less. */
+/* Had the call not entered, the bucket would owe at least that much less now. */
 static void adaptive_withdraw(const struct weir__meter *m, struct adaptive_state *x,
                               const struct weir__leaving *l)
 {

@@ -184,7 +184,7 @@ typedef int64_t weir__due_remaining(const struct weir__meter *m, struct weir__du
 /* Algorithms of one family keep their states alike, so a Redis decides them by the same part of its
  * script. The number is that part's bit. */
 enum weir__family {
-    WEIR__FAMILY_LOCAL = 0, /* it looks at one process: no store of several machines has it */
+    WEIR__FAMILY_LOCAL = 0, /* it looks at one process, where its states are, whatever the store */
     WEIR__FAMILY_DUE = 1,
     WEIR__FAMILY_WINDOW = 2,
     WEIR__FAMILY_LOG = 4,
@@ -277,6 +277,12 @@ struct weir__algo {
 
 /* The row of an algorithm (meter.c). */
 const struct weir__algo *weir__algo_of(enum weir_algorithm algorithm);
+
+/* Whether it is a guard that looks at one process: its states are there, whatever the store. */
+static inline bool weir__term_is_of_node(const struct weir_term *t)
+{
+    return weir__algo_of(t->algorithm)->family == WEIR__FAMILY_LOCAL;
+}
 
 /* ---- Meters -------------------------------------------------------------------------------- */
 
@@ -444,7 +450,8 @@ struct weir__settled {
  * taken. It may come from a file, and have any value. */
 struct weir__settled weir__meter_settle(const struct weir__meter *m, struct weir__state *s,
                                         int64_t n, struct weir__span since, int64_t now_ns);
-/* What `since` is once so much has been given back for another estimate, whose own was `of`. */
+/* The least of another open estimate (`since`), once `given` has been given back for the settled
+ * one, whose least was `of`. */
 struct weir__span weir__meter_since(const struct weir__meter *m, struct weir__span since,
                                     struct weir__span of, struct weir__span given);
 

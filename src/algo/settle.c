@@ -27,10 +27,11 @@
  *     10/s: 1 is reserved at 0 s, and cancelled at 1 ns: 99999999 ns are given back, which count as
  *     1 event, and the key owes nothing, as if it had not been reserved
  *
- * What is given back for one estimate, g, has not been owed since that was taken. Another that was
- * taken later has g less; one that was taken earlier has what it had up to then, and g less from
- * then on. Which is which, their numbers say: who came earlier has seen all that the other has
- * seen, so its least is not above the other's; and if they are equal, both rules agree:
+ * What is given back for one estimate, g, has not been owed from its time on. For the other open
+ * estimates that means: one that was taken later may get back g less; one that was taken earlier
+ * keeps its least from before, but from the settled one's time on the least is g less. No order is
+ * stored, for the leasts tell it: that of an earlier estimate covers more time, so it is not above
+ * that of a later one; and where both are equal, both rules agree:
  *
  *     later, or equal:  its own - g
  *     earlier:          its own, and no more than (the other's - g)

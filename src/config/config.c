@@ -13,8 +13,8 @@
 #include "base/hash.h"
 #include "config/tree.h"
 
-#define CHUNK       65536
-#define BRIEF_CHUNK (256 * 1024) /* so large that the allocator gives it back at once */
+#define CHUNK           65536
+#define TEMPORARY_CHUNK (256 * 1024) /* so large that the allocator gives it back at once */
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
@@ -26,12 +26,13 @@ struct config_chunk {
 
 void *config_take(struct config *c, size_t bytes)
 {
-    struct config_chunk **chunks = c->inside->in_brief ? &c->inside->brief : &c->inside->chunks;
+    struct config_chunk **chunks =
+        c->inside->in_temporary ? &c->inside->temporary : &c->inside->chunks;
     struct config_chunk *k = *chunks;
     const size_t len = (bytes + 15) & ~(size_t)15;
 
     if (!k || k->cap - k->used < len) {
-        const size_t usual = c->inside->in_brief ? BRIEF_CHUNK : CHUNK;
+        const size_t usual = c->inside->in_temporary ? TEMPORARY_CHUNK : CHUNK;
         const size_t cap = len > usual ? len : usual;
 
         k = calloc(1, sizeof *k + cap);
@@ -141,9 +142,9 @@ static bool file_load(struct config *c, struct config_file *f, int fd)
         return false;
     }
     f->stamp = stamp_of(&st); /* before: what is written meanwhile is a change */
-    c->inside->in_brief = true;
+    c->inside->in_temporary = true;
     f->bytes = config_take(c, (st.st_size < CONFIG_FILE_BYTES ? (size_t)st.st_size : 0) + CHUNK);
-    c->inside->in_brief = false;
+    c->inside->in_temporary = false;
     if (st.st_size > CONFIG_FILE_BYTES || !f->bytes) {
         if (f->bytes)
             config_blame_at(c, f->path, 0, 0, "larger than %d MiB", CONFIG_FILE_BYTES >> 20);
@@ -223,8 +224,8 @@ void config_forget_overrides(struct config *c)
         f->bytes = NULL;
         f->root = NULL;
     }
-    if (!c->inside->brief_stays)
-        chunks_free(&c->inside->brief);
+    if (!c->inside->temporary_is_used)
+        chunks_free(&c->inside->temporary);
 }
 
 static struct config_file *file_read(struct config *c, const char *path, bool included)
@@ -381,7 +382,7 @@ void config_close(struct config *c)
 {
     if (!c)
         return;
-    chunks_free(&c->inside->brief);
+    chunks_free(&c->inside->temporary);
     chunks_free(&c->inside->chunks);
     free(c->inside);
     free(c->mistake);

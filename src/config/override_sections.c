@@ -44,7 +44,7 @@ static void part_blame(struct config *c, const struct config_node *key, const ch
                  other, near);
 }
 
-bool config_is_brief(const struct config_node *key)
+bool config_is_temporary(const struct config_node *key)
 {
     return key->kind == CONFIG_SCALAR &&
            (strcmp(key->text, "overrides") == 0 || strcmp(key->text, "lists") == 0);
@@ -97,9 +97,9 @@ static bool overrides_read_part(struct config *c, const struct config_text *name
 void config_read_overrides(struct config *c, const struct config_node *key,
                            const struct config_node *value)
 {
-    c->inside->in_brief = true;
+    c->inside->in_temporary = true;
     names_read(c, key, value, "a map with keys or prefixes", overrides_read_part);
-    c->inside->in_brief = false;
+    c->inside->in_temporary = false;
 }
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
@@ -145,7 +145,7 @@ static bool lists_read_part(struct config *c, const struct config_text *name,
 void config_read_lists(struct config *c, const struct config_node *key,
                        const struct config_node *value)
 {
-    c->inside->in_brief = true;
+    c->inside->in_temporary = true;
     names_read(c, key, value, "a map with allow or deny", lists_read_part);
-    c->inside->in_brief = false;
+    c->inside->in_temporary = false;
 }

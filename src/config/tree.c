@@ -19,7 +19,7 @@
 struct anchor {
     const char *name;
     const struct config_node *node;
-    bool brief; /* it goes with the overrides */
+    bool temporary; /* it goes with the overrides */
 };
 
 struct tree {
@@ -91,7 +91,7 @@ static bool tree_anchor(struct tree *t, const yaml_event_t *e, const yaml_char_t
         return tree_blame(t, &e->start_mark, "more than 100 anchors (&name)");
     t->anchor[t->anchors++] =
         (struct anchor){config_copy(t->c, (const char *)name, strlen((const char *)name)), n,
-                        t->c->inside->in_brief};
+                        t->c->inside->in_temporary};
     return t->anchor[t->anchors - 1].name != NULL;
 }
 
@@ -171,8 +171,8 @@ static bool tree_alias(struct tree *t, const yaml_event_t *e)
     n = tree_node(t, e, t->anchor[i].node->kind);
     if (!n)
         return false;
-    if (t->anchor[i].brief && !t->c->inside->in_brief)
-        t->c->inside->brief_stays = true;
+    if (t->anchor[i].temporary && !t->c->inside->in_temporary)
+        t->c->inside->temporary_is_used = true;
     *n = *t->anchor[i].node; /* and its place: mistakes are there */
     n->next = NULL;
     return tree_add(t, n);
@@ -229,11 +229,11 @@ static bool tree_end(struct tree *t)
 }
 
 /* Whether the value of overrides or lists comes next: its key in the file's map was read. */
-static bool tree_is_brief(const struct tree *t)
+static bool tree_is_temporary(const struct tree *t)
 {
     const struct config_node *in = t->depth == 1 ? t->open[0] : NULL;
 
-    return in && in->kind == CONFIG_MAP && in->n % 2 == 1 && config_is_brief(in->last);
+    return in && in->kind == CONFIG_MAP && in->n % 2 == 1 && config_is_temporary(in->last);
 }
 
 /* False: the rest is not read. */
@@ -324,10 +324,10 @@ void config_tree(struct config *c, struct config_file *f)
             break;
         }
         if (t.depth <= 1)
-            c->inside->in_brief = tree_is_brief(&t);
+            c->inside->in_temporary = tree_is_temporary(&t);
         more = e.type != YAML_STREAM_END_EVENT && tree_event(&t, &e);
         yaml_event_delete(&e);
     }
-    c->inside->in_brief = false;
+    c->inside->in_temporary = false;
     yaml_parser_delete(&p);
 }

@@ -41,10 +41,10 @@ struct config_inside {
     int files_n;
     struct config_text *include; /* patterns, in full */
     size_t includes;
-    uint64_t stamp;                      /* as the files were read */
-    struct config_chunk *chunks, *brief; /* brief: what goes with the overrides */
-    bool in_brief;                       /* config_take takes from there */
-    bool brief_stays;                    /* something else refers to it */
+    uint64_t stamp;                          /* as the files were read */
+    struct config_chunk *chunks, *temporary; /* temporary: freed by config_forget_overrides */
+    bool in_temporary;                       /* config_take takes from there */
+    bool temporary_is_used;                  /* a node outside refers to one in it, so it stays */
     size_t nodes;
     bool exhausted; /* there was no memory for something */
     struct config_value **values_end;
@@ -83,7 +83,7 @@ bool config_is_map(struct config *c, const struct config_node *key, const struct
 void config_blame_kind(struct config *c, const struct config_node *key,
                        const struct config_node *value, const char *expected);
 /* Whether the key of a section is overrides or lists. */
-bool config_is_brief(const struct config_node *key);
+bool config_is_temporary(const struct config_node *key);
 /* What a row of CONFIG_FORMS expects. */
 const char *config_form_expects(const char *name);
 

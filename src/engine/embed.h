@@ -106,8 +106,8 @@ struct weir__ending {
 
 /* Of a remote store's ticket: exits the guards that look at this node, without waiting for the
  * store, whose part stays in the ticket. Other tickets stay as they are. */
-int weir__exit_node(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
-                    struct weir__now at);
+int weir__exit_node_guards(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
+                           struct weir__now at);
 /* weir_exit with all that is known of the call. */
 int weir__exit(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
                struct weir__now at);

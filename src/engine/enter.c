@@ -241,7 +241,7 @@ static void exit_wake_next(struct weir *w, const struct weir_ticket *t, int i)
         key = weir__wait_key(p, t->term[i].key);
     weir__rcu_exit();
     if (wakes && has_key)
-        weir__wait_list_wake(weir__wait_list_of(w, key), key);
+        weir__wait_wake_key(w, key);
     else if (wakes)
         weir__wait_wake_policy(w, p);
 }
@@ -271,8 +271,8 @@ static int exit_terms(struct weir *w, struct weir_ticket *t, const struct weir__
     return 0;
 }
 
-int weir__exit_node(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
-                    struct weir__now at)
+int weir__exit_node_guards(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
+                           struct weir__now at)
 {
     struct weir_ticket mine = {.entered_ns = t->entered_ns};
     int n = 0, error;
@@ -285,7 +285,7 @@ int weir__exit_node(struct weir *w, struct weir_ticket *t, const struct weir__en
         return 0;
     mine.n = t->n - n;
     memcpy(mine.term, t->term + n, (size_t)mine.n * sizeof mine.term[0]);
-    error = weir__exit(weir__engine_node(w), &mine, e, at);
+    error = weir__exit(weir__engine_of_node(w), &mine, e, at);
     memcpy(t->term + n, mine.term, (size_t)mine.n * sizeof mine.term[0]);
     t->n = n + mine.n; /* without those that were exited */
     return error;
@@ -295,7 +295,7 @@ int weir__exit_node(struct weir *w, struct weir_ticket *t, const struct weir__en
 static int exit_remote(struct weir *w, struct weir_ticket *t, const struct weir__ending *e,
                        struct weir__now at)
 {
-    int error = weir__exit_node(w, t, e, at);
+    int error = weir__exit_node_guards(w, t, e, at);
     const struct weir_ticket was = *t;
 
     if (!error && t->n > 0)

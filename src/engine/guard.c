@@ -101,7 +101,7 @@ int weir_guard_view_at(struct weir *w, const struct weir_request *rq, int term, 
         return WEIR_EINVAL;
     if (w->remote) {
         asked.policy = w->remote->ops->node_policy(rq->policy, &term);
-        w = weir__engine_node(w);
+        w = weir__engine_of_node(w);
     }
     if (!asked.policy)
         return WEIR_EINVAL;
@@ -132,10 +132,10 @@ int weir_signals_set(struct weir *w, const struct weir_signals *s)
     if (!is_signal(s->cpu_milli) || !is_signal(s->memory_milli) || !is_signal(s->load_milli) ||
         !is_signal(s->pressure_milli))
         return WEIR_EINVAL;
-    return weir__load_inject(&weir__engine_node(w)->load, s);
+    return weir__load_inject(&weir__engine_of_node(w)->load, s);
 }
 
 void weir_signals_get(struct weir *w, struct weir_signals *s)
 {
-    *s = weir__load_shown(&weir__engine_node(w)->load);
+    *s = weir__load_shown(&weir__engine_of_node(w)->load);
 }

@@ -47,7 +47,7 @@ struct weir__remote_ops {
     int (*reset)(struct weir__remote *f, const struct weir_request *rq, struct weir__now at);
     int (*cancel)(struct weir__remote *f, struct weir_reservation *r, bool withdraw,
                   struct weir__now at, int64_t *back);
-    /* Of a ticket without guards of this node: those are exited before (weir__exit_node). */
+    /* Of a ticket without guards of this node: those are exited before (weir__exit_node_guards). */
     int (*exit)(struct weir__remote *f, struct weir_ticket *t, enum weir_outcome how,
                 struct weir__now at);
     /* The engine that has the guards which look at this node. */
@@ -69,7 +69,7 @@ struct weir__remote {
 };
 
 /* The engine in which guards look at this process: its own, unless the store is remote. */
-static inline struct weir *weir__engine_node(struct weir *w)
+static inline struct weir *weir__engine_of_node(struct weir *w)
 {
     return w->remote ? w->remote->ops->node(w->remote) : w;
 }

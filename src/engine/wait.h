@@ -35,12 +35,17 @@ bool weir__wait_is_behind(struct weir *w, const struct weir_request *rq);
 int weir__wait_refuse(struct weir *w, const struct weir_request *rq, struct weir__now now,
                       struct weir_verdict *v);
 
+/* Wakes the first waiter under a key that weir__wait_key made: the policy may be forgotten by now.
+ * Outside of RCU sections, because it takes the lock of a wait list. */
+static inline void weir__wait_wake_key(struct weir *w, uint64_t key)
+{
+    weir__wait_list_wake(weir__wait_list_of(w, key), key);
+}
+
 /* Something has changed for the key: the first waiter looks again. */
 static inline void weir__wait_wake(struct weir *w, const struct weir_policy *p, uint64_t key_hash)
 {
-    const uint64_t key = weir__wait_key(p, key_hash);
-
-    weir__wait_list_wake(weir__wait_list_of(w, key), key);
+    weir__wait_wake_key(w, weir__wait_key(p, key_hash));
 }
 
 /* The same for the key of a request, if any caller waits at all. */

@@ -453,7 +453,7 @@ static void decisions_await(struct weir__pipeline *pipeline, struct weir__decisi
 
 /* ---- For threads that wait ------------------------------------------------------------------- */
 
-/* The pipeline of this thread: its commands stay in order. */
+/* weir__redis_pipeline, without leaving this file if there is but one: every take passes here. */
 static struct weir__pipeline *decision_pipeline(struct weir__redis *r)
 {
     return r->address.connections == 1 ? r->pipeline[0] : weir__redis_pipeline(r);

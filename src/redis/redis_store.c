@@ -393,7 +393,7 @@ static struct weir *redis_node(struct weir__remote *remote)
 
 static struct weir_policy *redis_node_policy(struct weir_policy *policy, int *term)
 {
-    return weir__local_guard(weir__redis_policy(policy)->local, term);
+    return weir__local_guard_policy(weir__redis_policy(policy)->local, term);
 }
 
 static void redis_forked(struct weir__remote *remote)

@@ -114,7 +114,7 @@ static void undo_wake_waiters(struct weir__undo *u)
 
     for (int i = 0; u->receipt && i < u->receipt->n; i++)
         if (undo_wait_key(w, &u->receipt->part[i], &key))
-            weir__wait_list_wake(weir__wait_list_of(w, key), key);
+            weir__wait_wake_key(w, key);
     if (u->rq.policy)
         weir__wait_wake_request(w, &u->rq);
 }

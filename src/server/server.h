@@ -83,8 +83,8 @@ struct serve_source {
                  void (*tell)(void *arg, const char *line), void *arg);
     /* What was read last is in force; what was before may be forgotten. */
     void (*accept)(struct serve_source *s);
-    /* The options have no overrides from now on, those that were refused no lists either: they are
-     * not read any more. */
+    /* Frees the overrides of the options in force, and the overrides and lists of options that were
+     * refused: the stores have what is in force. */
     void (*forget_overrides)(struct serve_source *s);
     /* A number for what is behind the paths now, and as it was when they were last read. */
     uint64_t (*stamp)(struct serve_source *s, bool as_read);

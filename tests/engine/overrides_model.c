@@ -390,7 +390,9 @@ static void addresses_are_read_as_they_are_written(void **state)
 /* ---- Many ---------------------------------------------------------------------------------- */
 
 #ifdef __SANITIZE_THREAD__
-#define MANY 10000 /* its account of each synchronization takes long */
+#define MANY 4000 /* its account of each synchronization takes long */
+#elif defined __SANITIZE_ADDRESS__
+#define MANY 20000
 #else
 #define MANY 100000
 #endif

@@ -155,10 +155,6 @@ def what_stands_between_delayed_replies_is_small():
 # ---- Parts -------------------------------------------------------------------------------------
 
 
-def dial_from(daemon, source):
-    return daemon.resp(source=source)
-
-
 def a_connection_has_its_part_of_delayed_replies():
     with Daemon("--max-delayed", "160", "--limit", "p=1k/s burst=1") as daemon, \
             daemon.resp() as clock, daemon.resp() as greedy, daemon.resp() as other:
@@ -183,14 +179,14 @@ def a_peer_has_its_part_of_delayed_replies():
     with Daemon("--max-delayed", "16", "--peer-part", "1/4",
                 "--limit", "p=1k/s burst=1") as daemon, \
             daemon.resp() as clock:
-        crowd = [dial_from(daemon, "127.0.0.2") for _ in range(6)]
+        crowd = [daemon.resp(source="127.0.0.2") for _ in range(6)]
         clock.ask("WEIR.TAKE", "p", "k")
         for i, c in enumerate(crowd):
             c.send("WEIR.TAKE", "p", "k", 1, *FOREVER)
             until(lambda i=i: int(clock.info()["delayed_replies"]) == min(i + 1, 4), 2)
         said = [c.read() for c in crowd[4:]]
         check("the fifth of one address is an error", all(isinstance(r, Error) for r in said), said)
-        with dial_from(daemon, "127.0.0.3") as other:
+        with daemon.resp(source="127.0.0.3") as other:
             other.send("WEIR.TAKE", "p", "k", 1, *FOREVER)
             check("one of another address waits",
                   until(lambda: int(clock.info()["delayed_replies"]) == 5),
@@ -203,16 +199,16 @@ def a_peer_has_its_part_of_delayed_replies():
 
 def a_peer_has_its_part_of_connections():
     with Daemon("--max-connections", "16", "--peer-part", "1/4") as daemon:
-        crowd = [dial_from(daemon, "127.0.0.2") for _ in range(4)]
+        crowd = [daemon.resp(source="127.0.0.2") for _ in range(4)]
         check("a quarter is served", all(c.ask("PING") == "PONG" for c in crowd))
-        with dial_from(daemon, "127.0.0.2") as extra:
+        with daemon.resp(source="127.0.0.2") as extra:
             expect("one more is sent away", extra.rest(), b"")
-        with dial_from(daemon, "127.0.0.3") as other:
+        with daemon.resp(source="127.0.0.3") as other:
             expect("another address is served", other.ask("PING"), "PONG")
         crowd.pop().close()
 
         def is_served():
-            with contextlib.suppress(OSError), dial_from(daemon, "127.0.0.2") as c:
+            with contextlib.suppress(OSError), daemon.resp(source="127.0.0.2") as c:
                 return c.ask("PING") == "PONG"
             return False
         check("when one leaves, there is place", until(is_served, 5))
@@ -240,11 +236,11 @@ def the_loopback_has_all_unless_it_is_told():
 def a_peer_has_its_part_of_bytes():
     big = b"*2\r\n$4\r\nECHO\r\n$900000\r\n" + b"x" * 800000
     with Daemon("--max-buffered", "16MiB", "--peer-part", "1/4", "--threads", "1") as daemon:
-        crowd = [dial_from(daemon, "127.0.0.2") for _ in range(20)]
+        crowd = [daemon.resp(source="127.0.0.2") for _ in range(20)]
         for c in crowd:
             with contextlib.suppress(OSError):
                 c.send_bytes(big)
-        with dial_from(daemon, "127.0.0.3") as other:
+        with daemon.resp(source="127.0.0.3") as other:
             other.send_bytes(big)
             kept = int(other_info(daemon)["memory_input"])
             check("a peer keeps a quarter", kept < 6 << 20, kept)

@@ -1,11 +1,11 @@
 /* prop: runs the laws.
  *
- *     prop [--seed N] [--cases N] [--law NAME] [--seeds FILE]
+ *     prop [--seed N] [--cases N] [--part N] [--law NAME] [--seeds FILE]
  *
  * Without --seed it replays the seeds of FILE, then tries thousands of cases from a base seed that
  * never changes, so that a build is judged alike everywhere. `--seed N` runs the case of that seed
- * (with --cases, that many from there on). A seed also picks the algorithm: seed modulo their
- * number.
+ * (with --cases, that many from there on). `--part N` tries an N-th of the cases, as the sanitized
+ * builds do. A seed also picks the algorithm: seed modulo their number.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -89,7 +89,8 @@ struct prop_options {
     const char *law, *seeds;
     bool has_seed;
     uint64_t seed;
-    long cases; /* 0: the law's own */
+    long cases; /* 0: the law's own, ... */
+    long part;  /* ... of which only one in so many */
 };
 
 /* Of every law and algorithm: whether it ran, and whether it failed. */
@@ -192,7 +193,7 @@ static void run_laws(struct prop_tally *t, const struct prop_options *o)
 
     for (size_t i = 0; i < PROP_LAWS_N; i++) {
         const struct prop_law *law = &PROP_LAWS[i];
-        const long cases = o->cases > 0 ? o->cases : o->has_seed ? 1 : law->cases;
+        const long cases = o->cases > 0 ? o->cases : o->has_seed ? 1 : law->cases / o->part;
 
         if (o->law != NULL && strcmp(o->law, law->name) != 0)
             continue;
@@ -215,6 +216,8 @@ static bool read_options(struct prop_options *o, int argc, char **argv)
             o->seed = strtoull(value, NULL, 10);
         } else if (strcmp(argv[i], "--cases") == 0) {
             o->cases = strtol(value, NULL, 10);
+        } else if (strcmp(argv[i], "--part") == 0) {
+            o->part = strtol(value, NULL, 10);
         } else if (strcmp(argv[i], "--law") == 0) {
             o->law = value;
         } else if (strcmp(argv[i], "--seeds") == 0) {
@@ -223,7 +226,7 @@ static bool read_options(struct prop_options *o, int argc, char **argv)
             return false;
         }
     }
-    return o->law == NULL || law_named(o->law) != NULL;
+    return o->part > 0 && (o->law == NULL || law_named(o->law) != NULL);
 }
 
 static int sum_up(const struct prop_tally *t)
@@ -250,10 +253,12 @@ const char *__ubsan_default_options(void)
 int main(int argc, char **argv)
 {
     static struct prop_tally t;
-    struct prop_options o = {0};
+    struct prop_options o = {.part = 1};
 
     if (!read_options(&o, argc, argv)) {
-        fprintf(stderr, "usage: prop [--seed N] [--cases N] [--law NAME] [--seeds FILE]\nlaws:\n");
+        fprintf(
+            stderr,
+            "usage: prop [--seed N] [--cases N] [--part N] [--law NAME] [--seeds FILE]\nlaws:\n");
         for (size_t i = 0; i < PROP_LAWS_N; i++)
             fprintf(stderr, "  %-10s %s\n", PROP_LAWS[i].name, PROP_LAWS[i].sentence);
         return 2;

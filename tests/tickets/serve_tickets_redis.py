@@ -5,6 +5,7 @@ The Redis is a real one, started for each scene, and its clock is the real one.
 """
 
 import json
+import json
 import os
 import random
 import subprocess
@@ -147,6 +148,16 @@ def guards_of_a_node():
                                   check=False)
             check(f"weir check: {text}", done.returncode == status and
                   part in done.stdout + done.stderr, done)
+        for text, wanted in (("b: breaker", (True, ["breaker"])),
+                             ("c: concurrency 5", (None, None)),
+                             ("m: concurrency 2 + bbr", (False, ["bbr"]))):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"store: redis://127.0.0.1:1\nlimits:\n  {text}\n")
+            done = subprocess.run([WEIR, "check", "--json", path], capture_output=True, text=True,
+                                  check=True)
+            limit, = json.loads(done.stdout)["limits"]
+            expect(f"weir check --json: {text}",
+                   (limit.get("per_node"), limit.get("guards_per_node")), wanted)
 
 
 def refusal(c, limit, key="k"):
@@ -211,8 +222,8 @@ def commands(redis):
 
 
 def what_a_redis_refuses_leaves_no_trace():
-    """A half-open breaker has one probe; calls in flight are counted by vegas; system has a rate.
-    None of them keeps anything of a call that the Redis refuses."""
+    """A half-open breaker has one probe; system counts calls in flight and has a rate, as
+    adaptive-rate has. None of them keeps anything of a call that the Redis refuses."""
     with a_fleet("--limit", "p=concurrency 1 lease=1h + breaker errors=50% volume=1 open=200ms",
                  "--limit", "s=concurrency 1 lease=1h + system inflight=2 rate=3/h",
                  "--limit", "r=concurrency 1 lease=1h + adaptive-rate 3/h min=3 max=3",
@@ -308,6 +319,13 @@ def guards_of_a_node_change_live():
         expect("and refuses nothing", enter(a, "m")[0], 1)
         expect("the first ticket is good", a.ask("WEIR.EXIT", t), "OK")
         expect("deleted", a.ask("WEIR.LIMIT", "DEL", "m"), 1)
+    with a_fleet("--limit", "x=breaker") as (_, _, (a, b)):
+        for c in (a, b):
+            expect("permits come to a guard that was alone",
+                   c.ask("WEIR.LIMIT", "SET", "x", "concurrency 1 lease=1h + breaker"), "OK")
+        t = ticket(a, "x")
+        expect("and are of all nodes", enter(b, "x")[0], 0)
+        a.ask("WEIR.EXIT", t)
 
 
 def a_redis_goes_down():

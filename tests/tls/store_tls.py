@@ -128,8 +128,8 @@ def is_refused(name, what, spoil):
                 url = f"{proxy.store}password-file={folder}/password&timeout=200ms"
                 with Daemon("--store", url, "--limit", "api=5/s fallback=deny",
                             manual=False) as daemon, daemon.resp() as c:
-                    expect(f"{name}: nothing is decided by {what}",
-                           c.ask("WEIR.TAKE", "api", "k")[0], 0)
+                    check(f"{name}: nothing is decided by {what}",
+                          not until(lambda: c.ask("WEIR.PEEK", "api", "k")[0] == 1, 1))
 
 
 def another_name_is_refused():

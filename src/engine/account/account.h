@@ -26,7 +26,8 @@
 struct weir__account_slot {
     uint64_t id; /* 0: empty */
     int64_t cost;
-    uint64_t lapse; /* when it lapses, in ns, twice; and 1 if it lapses as nothing */
+    uint64_t
+        lapse; /* when it lapses, in ns, shifted left by one; lowest bit: it lapses as nothing */
     /* Of each term, what settling it needs (weir__meter_settle). Its rem is below 0 if the term did
      * not take the estimate, as a shadow may not have. */
     struct weir__span since[];

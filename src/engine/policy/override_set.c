@@ -292,8 +292,8 @@ static int edits_report(const struct weir_policy *p, int error, struct weir_diag
     return weir__diag(why, error, "%s", weir_error_text(error));
 }
 
-/* `limit` is room for one; of a single edit it is its limit: what a table has may go with the next
- * change. */
+/* `limit`: of a single edit its limit, copied before the change, because the change of another
+ * thread may free what the table has; of many, room in which each is unpacked. */
 static int edits_tell_remote(struct weir *w, struct weir_policy *p, const struct edits *e,
                              struct weir_limit *limit)
 {

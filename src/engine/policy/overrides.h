@@ -62,9 +62,9 @@ struct weir__override_slot {
     struct weir__override *_Atomic override; /* NULL: it was removed */
 };
 
-/* Open addressing: the home of a hash is that part of the homes that the hash is of 2^64. So a
- * table has as many as it needs, and not the next power of two. There is no wrapping around, but
- * room behind the last home. So the slots are in the order of hashes but for clusters, and a
+/* Open addressing: the home of a hash is homes x hash / 2^64, rounded down, so the number of homes
+ * is what the table needs, and not the next power of two. There is no wrapping around, but room
+ * behind the last home. So the slots are in the order of hashes, except within clusters, and a
  * listing can go on in a table of another size. */
 struct weir__override_table {
     uint64_t homes, slots, filled; /* filled: slots that are not empty */

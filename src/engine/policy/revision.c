@@ -119,7 +119,7 @@ void weir__revision_derive(struct weir__revision *rev)
         c->revision = rev;
         c->patience_ns = weir__meter_patience(&c->meter);
         rev->guards = rev->guards || weir__meter_guards(&c->meter);
-        if (c->meter.algo->family == WEIR__FAMILY_LOCAL)
+        if (weir__term_is_of_node(&c->meter.term))
             rev->of_node |= (uint16_t)(1u << i);
         rev->needs_load = rev->needs_load || c->meter.term.algorithm == WEIR_SYSTEM ||
                           c->meter.term.algorithm == WEIR_BBR;

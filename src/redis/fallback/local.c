@@ -25,7 +25,6 @@
 #include "engine/policy/anonymous.h"
 #include "os/diag.h"
 #include "redis/fallback/local_internal.h"
-#include "redis/script/plan.h"
 
 /* ---- Open and close -------------------------------------------------------------------------- */
 

@@ -74,7 +74,7 @@ void weir__local_guards_leave(struct weir__local *l, struct weir__local_entry *e
                               struct weir__now at);
 /* The policy that has that term of the whole limit, and *term is its term there; NULL: it is no
  * guard of this node. */
-struct weir_policy *weir__local_guard(const struct weir__local_limit *limit, int *term);
+struct weir_policy *weir__local_guard_policy(const struct weir__local_limit *limit, int *term);
 /* The engine that has them. */
 struct weir *weir__local_engine(struct weir__local *l);
 

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "redis/fallback/local_internal.h"
-#include "redis/script/plan.h"
 
 bool weir__local_guards_of(const struct weir_limit *whole, struct weir_limit *guards)
 {
@@ -29,7 +28,7 @@ bool weir__local_has_guards(const struct weir__local_limit *limit)
     return atomic_load_explicit(&limit->guards_n, memory_order_acquire) > 0;
 }
 
-struct weir_policy *weir__local_guard(const struct weir__local_limit *limit, int *term)
+struct weir_policy *weir__local_guard_policy(const struct weir__local_limit *limit, int *term)
 {
     const int n = atomic_load_explicit(&limit->guards_n, memory_order_acquire);
     const uint64_t terms = atomic_load_explicit(&limit->guard_terms, memory_order_relaxed);

@@ -16,7 +16,6 @@
 
 #include "algo/algo.h"
 #include "base/num.h"
-#include "redis/script/plan.h"
 
 /* A node's part of that many events; at least one. */
 static int64_t share_part(int64_t events, int64_t nodes)

@@ -37,11 +37,6 @@ unsigned weir__script_bit(enum weir_algorithm algorithm)
     return weir__algo_of(algorithm)->family;
 }
 
-bool weir__term_is_of_node(const struct weir_term *t)
-{
-    return weir__algo_of(t->algorithm)->family == WEIR__FAMILY_LOCAL;
-}
-
 int weir__redis_terms(const struct weir__revision *rev, unsigned char index[WEIR_TERMS_MAX])
 {
     int n = 0;

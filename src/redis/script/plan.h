@@ -56,10 +56,9 @@ struct weir__plan {
     struct weir__plan_term term[];
 };
 
-/* Whether it is a guard that looks at this node: then it has no part in the plan, and decides here
+/* The terms that are in Redis, in the script's order: how many, and their indexes in the limit.
+ * Guards that look at this node have no part in the plan, and decide here
  * (fallback/local_guards.c). */
-bool weir__term_is_of_node(const struct weir_term *t);
-/* The terms that are in Redis, in the script's order: how many, and their indexes in the limit. */
 int weir__redis_terms(const struct weir__revision *rev, unsigned char index[WEIR_TERMS_MAX]);
 
 /* created_us: when the limit was first defined, by Redis's clock. *why names a term that no

@@ -102,6 +102,19 @@ bool limit_give_leases(struct weir_limit *l, struct weir_diag *why)
     return true;
 }
 
+struct store *limit_place(struct stores *s, const struct weir_limit *l, struct store *store)
+{
+    return store->remote && limit_node_terms(l) == l->n ? stores_of_node(s) : store;
+}
+
+/* Whether the limit is in memory only because the daemon's Redis would have nothing of it. */
+static bool limit_is_in_node(struct stores *s, const struct limit_entry *h)
+{
+    const struct weir_limit *l = h->limit.parsed;
+
+    return s->store[0].remote && h->store == stores_of_node(s) && limit_node_terms(l) == l->n;
+}
+
 /* By the writer. Without a store: the store where the limit is, otherwise the daemon's own. */
 static int limits_set_locked(struct names *n, struct weir__slice name, const char *text,
                              struct store *store, struct weir_diag *why)
@@ -133,10 +146,12 @@ static int limits_set_locked(struct names *n, struct weir__slice name, const cha
         (void)weir_limit_print(&limit, canonical, sizeof canonical);
         text = canonical;
     }
+    if (!store && known && !limit_is_in_node(names_stores(n), known))
+        store = known->store;
     if (!store)
-        store = known ? known->store : &names_stores(n)->store[0];
-    if (!error && store->remote && limit_node_terms(&limit) == limit.n)
-        store = stores_of_node(names_stores(n)); /* the Redis would have nothing of it */
+        store = &names_stores(n)->store[0];
+    if (!error)
+        store = limit_place(names_stores(n), &limit, store);
     if (!error)
         error = weir__policy_set_now(store->engine, copy, text, &p, why);
     if (error)

@@ -20,7 +20,8 @@
 #include "base/text.h"
 #include "server/server.h"
 
-struct names;    /* the server's */
+struct names; /* the server's */
+struct stores;
 struct literals; /* a worker's */
 
 /* A limit as requests use it. Valid until the worker's current wake-up ends; a caller that needs it
@@ -100,6 +101,9 @@ bool limit_has_guard(const struct weir_limit *l);
  * the other terms of the limit are. And how many such terms there are. */
 bool limit_term_is_of_node(const struct weir_term *t);
 int limit_node_terms(const struct weir_limit *l);
+/* Where a limit is that is set for the store: elsewhere if that is a Redis, which would have
+ * nothing of it. */
+struct store *limit_place(struct stores *s, const struct weir_limit *l, struct store *store);
 
 /* True if keys cannot be carried over (limits.md, Live change). */
 bool limit_starts_fresh(const struct weir_limit *from, const struct weir_limit *to);

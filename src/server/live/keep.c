@@ -72,8 +72,8 @@ static uint64_t base_of(const struct server *s, const struct change_line *l)
         base = o->entries > 0 &&
                bsearch(&one, o->entry, o->entries, sizeof one, serve_entry_order) != NULL;
     } else if (key) {
-        base = override_marks_find(s->marks, override_marks_of(s->marks, name), weir__slice_of(key),
-                                   l->kind == KEEP_PREFIX);
+        base = override_marks_find(s->marks, override_marks_of_limit(s->marks, name),
+                                   weir__slice_of(key), l->kind == KEEP_PREFIX);
     }
     free(key);
     return base;

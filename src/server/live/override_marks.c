@@ -24,16 +24,15 @@ static int mark_order(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-static int marked_order(const void *a, const void *b)
+static int limit_marks_order(const void *a, const void *b)
 {
-    return strcmp(((const struct override_marked *)a)->name,
-                  ((const struct override_marked *)b)->name);
+    return strcmp(((const struct limit_marks *)a)->name, ((const struct limit_marks *)b)->name);
 }
 
 /* Makes the marks of the limits, one after the other: the options have them in that order. */
 static void marks_fill(struct override_marks *m, const struct serve_options *o)
 {
-    struct override_marked *of = NULL;
+    struct limit_marks *of = NULL;
     char *names = m->names;
 
     for (size_t i = 0; i < o->overrides; i++) {
@@ -41,7 +40,7 @@ static void marks_fill(struct override_marks *m, const struct serve_options *o)
 
         if (!of || strcmp(of->name, is->name) != 0) {
             of = &m->limit[m->n++];
-            *of = (struct override_marked){.name = names, .mark = &m->mark[i]};
+            *of = (struct limit_marks){.name = names, .mark = &m->mark[i]};
             names = stpcpy(names, is->name) + 1;
         }
         m->mark[i] = (struct override_mark){mark_key(m, weir__slice_of(is->key), is->prefix),
@@ -92,14 +91,14 @@ size_t override_marks_bytes(const struct override_marks *m)
     return m ? sizeof *m + m->n * sizeof m->limit[0] + m->overrides * sizeof m->mark[0] : 0;
 }
 
-const struct override_marked *override_marks_of(const struct override_marks *m, const char *name)
+const struct limit_marks *override_marks_of_limit(const struct override_marks *m, const char *name)
 {
-    const struct override_marked one = {.name = name};
+    const struct limit_marks one = {.name = name};
 
-    return m ? bsearch(&one, m->limit, m->n, sizeof one, marked_order) : NULL;
+    return m ? bsearch(&one, m->limit, m->n, sizeof one, limit_marks_order) : NULL;
 }
 
-uint64_t override_marks_find(const struct override_marks *m, const struct override_marked *of,
+uint64_t override_marks_find(const struct override_marks *m, const struct limit_marks *of,
                              struct weir__slice key, bool prefix)
 {
     struct override_mark one = {.text = 0};

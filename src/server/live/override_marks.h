@@ -14,7 +14,7 @@ struct override_mark {
 };
 
 /* The marks of one limit, by key. */
-struct override_marked {
+struct limit_marks {
     const char *name; /* of the limit */
     size_t n;
     const struct override_mark *mark;
@@ -24,7 +24,7 @@ struct override_marks {
     uint64_t secret[2];
     size_t overrides; /* all of them */
     size_t n;         /* limits that have some, by name */
-    struct override_marked *limit;
+    struct limit_marks *limit;
     struct override_mark *mark;
     char *names;
 };
@@ -37,10 +37,10 @@ size_t override_marks_bytes(const struct override_marks *m);
 /* The number of a text. */
 uint64_t override_mark_text(const char *text);
 /* The marks of the limit; NULL: there are none. m may be NULL. */
-const struct override_marked *override_marks_of(const struct override_marks *m, const char *name);
+const struct limit_marks *override_marks_of_limit(const struct override_marks *m, const char *name);
 /* What the file says about a key or prefix of a limit with these marks (NULL: it has none): the
  * number of its text; 0: nothing. */
-uint64_t override_marks_find(const struct override_marks *m, const struct override_marked *of,
+uint64_t override_marks_find(const struct override_marks *m, const struct limit_marks *of,
                              struct weir__slice key, bool prefix);
 
 #endif

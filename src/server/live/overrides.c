@@ -193,8 +193,8 @@ struct file_overrides {
     struct overrides_done *done;
     const char *name;
     enum limit_fate fate;
-    const struct override_marked *then, *next; /* NULL: the file has none */
-    const struct serve_override *is;           /* those of the next file, as many as it has */
+    const struct limit_marks *then, *next; /* NULL: the file has none */
+    const struct serve_override *is;       /* those of the next file, as many as it has */
     struct weir_override *edit;
     size_t n, room;
     bool good; /* there was memory */
@@ -263,8 +263,7 @@ static bool file_overrides_compare(struct file_overrides *f, const struct limit_
     return f->good;
 }
 
-/* The limit is held. False: *key (NULL: none) is the one that could not be set, and *why says why.
- */
+/* The limit is held. False: *why says why, and *key is the key that could not be set, or NULL. */
 static bool file_overrides_set(struct file_overrides *f, const struct limit_entry *h,
                                const char **key, struct weir_diag *why)
 {
@@ -317,8 +316,8 @@ static bool overrides_apply_all(struct overrides_change *c, const struct serve_o
     is = c->marks;
     good = is != NULL || change_fails(c, "*", NULL, "out of memory");
     while (good && ((was && a < was->n) || b < is->n)) {
-        const struct override_marked *then = was && a < was->n ? &was->limit[a] : NULL;
-        const struct override_marked *now = b < is->n ? &is->limit[b] : NULL;
+        const struct limit_marks *then = was && a < was->n ? &was->limit[a] : NULL;
+        const struct limit_marks *now = b < is->n ? &is->limit[b] : NULL;
         const int order = !then ? 1 : !now ? -1 : strcmp(then->name, now->name);
         struct file_overrides f = {.c = c,
                                    .name = order <= 0 ? then->name : now->name,

@@ -86,9 +86,12 @@ static bool changes_add(struct changes *all, const struct serve_limit *l, bool d
     struct server *s = all->server;
     struct change *h = &all->change[all->n++];
     char text[WEIR_LIMIT_TEXT_MAX];
+    struct weir_limit limit;
 
     h->limit = l;
     h->store = l->store ? stores_find(&s->stores, weir__slice_of(l->store)) : &s->stores.store[0];
+    if (h->store && weir_limit_parse(&limit, l->limit, NULL) == 0)
+        h->store = limit_place(&s->stores, &limit, h->store);
     if (names_get(s->names, weir__slice_of(l->name), text, &h->before_in)) {
         h->before = strdup(text);
         if (!h->before)

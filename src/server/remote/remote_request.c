@@ -568,7 +568,7 @@ void remote_leave(struct worker *w, const struct limit *limit, const struct weir
     struct weir *engine = store_of(limit)->engine;
     struct weir_ticket rest = *entered;
 
-    (void)weir__exit_node(engine, &rest, &withdrawn, weir__now_of(engine));
+    (void)weir__exit_node_guards(engine, &rest, &withdrawn, weir__now_of(engine));
     if (rest.n > 0)
         remote_exit(w, NULL, &op, &rest, WEIR_IGNORE);
 }

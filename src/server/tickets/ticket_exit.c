@@ -95,8 +95,7 @@ void ticket_exit(struct conn *c, struct weir__slice id, const struct weir__endin
     op.ticket = t;
     s = store_of(t->limit);
     ticket_load(t, &entered);
-    if (s->remote)
-        (void)weir__exit_node(s->engine, &entered, e, weir__now_of(s->engine));
+    (void)weir__exit_node_guards(s->engine, &entered, e, weir__now_of(s->engine));
     if (s->remote && entered.n > 0) {
         remote_exit(c->worker, c, &op, &entered, e->how);
         return;
@@ -120,8 +119,7 @@ static void ticket_lapse(struct worker *w, struct ticket *t, int64_t now_ns)
     int error;
 
     ticket_load(t, &entered);
-    if (s->remote)
-        (void)weir__exit_node(s->engine, &entered, &e, weir__now_of(s->engine));
+    (void)weir__exit_node_guards(s->engine, &entered, &e, weir__now_of(s->engine));
     if (s->remote && entered.n > 0 && now_ns < t->store_ns) {
         remote_exit(w, NULL, &op, &entered, e.how);
         return;

@@ -155,15 +155,15 @@ def random_scripts_have_the_oracles_answers(redis):
 # Of estimates: what once had other answers than the oracle's, and what it showed.
 KEPT = {
     218: "a lapse and a reserve are one script, so the window before keeps what weighs nothing now",
-    247: "so are a lapse and a cancel: it takes back events that weigh nothing",
+    247: "a lapse and a cancel are one script: the cancel takes back events that weigh nothing",
     1492: "count-denied alone is no change",
     2672: "a lapse is settled before the take that finds it, not after",
-    4630: "nor is another per-slot",
+    4630: "another per-slot alone is no change",
     10773: "a term that came and went, with no request in between",
     6001037: "across a change of the rate the remainder of a stamp means nothing",
     6001338: "another warmup= is another limit reported, so it is a change",
     6003503: "a bucket that was given back nothing still knows what its callers depend on",
-    11002502: "nor does one that was given back all of it remember that callers waited",
+    11002502: "a bucket that was given back all does not remember that callers waited",
     12674: "where all has lapsed, noting a change deletes the account: a step back finds none",
 }
 
@@ -224,19 +224,19 @@ RETURNED = (
     ("a change of a number is one", 0, 0, (
         "limit token-bucket 9/s", "0s reserve k 8 ttl=1s as=a",
         "0s limit token-bucket 10/s", "0s cancel a")),
-    ("of a window too", 0, 0, (
+    ("a change of a window's number is one", 0, 0, (
         "limit fixed-window 9/1h", "0s reserve k 8 ttl=1s as=a",
         "0s limit fixed-window 10/1h", "0s cancel a")),
-    ("nor is one that was changed back before a request came", 5, 0, (
+    ("numbers that were changed back before a request came are no change", 5, 0, (
         "limit fixed-window 9/1h", "0s reserve k 5 ttl=1s as=a", "0s limit fixed-window 10/1h",
         "0s limit fixed-window 9/1h", "0s cancel a")),
-    ("nor is another algorithm in between", 5, 0, (
+    ("another algorithm in between, without a request, is no change", 5, 0, (
         "limit fixed-window 9/1h", "0s reserve k 5 ttl=1s as=a", "0s limit token-bucket 10/s",
         "0s limit fixed-window 9/1h", "0s cancel a")),
-    ("but under the other one there was a reservation", 0, 0, (
+    ("a reservation under another algorithm in between is a change", 0, 0, (
         "limit fixed-window 9/1h", "0s reserve k 5 ttl=1s as=a", "0s limit token-bucket 10/s",
         "0s reserve k 5 ttl=1s as=b", "0s limit fixed-window 9/1h", "0s cancel a")),
-    ("or was settled what is not there", 0, 0, (
+    ("a settlement under other numbers is a change, though it finds nothing", 0, 0, (
         "limit fixed-window 9/1h", "0s reserve k 5 ttl=1s as=a", "0s reserve k 1 ttl=1s as=b",
         "0s cancel b", "0s limit fixed-window 10/1h", "0s cancel b", "0s limit fixed-window 9/1h",
         "0s cancel a")),
