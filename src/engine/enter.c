@@ -16,14 +16,14 @@
  *       that it now counts are others (ticket.h).
  *   (5) The guards of a remote store's ticket that look at this node are exited first, and at once.
  */
+#include <string.h>
+
 #include "engine/key_access.h"
 #include "engine/policy/overrides.h"
 #include "engine/remote.h"
 #include "engine/store/overflow.h"
 #include "engine/ticket.h"
 #include "engine/wait.h"
-
-#include <string.h>
 
 /* ---- Entering ------------------------------------------------------------------------------ */
 

@@ -57,6 +57,20 @@ static void *enter_late(void *arg)
     return NULL;
 }
 
+/* Two failures open the breaker, for entries and for peeks. */
+static void opens(struct weir *w, struct weir_policy *p)
+{
+    const struct weir_request rq = request_for(p, "k", 1, 0);
+    struct weir_ticket t = {.n = 0};
+    struct weir_verdict v;
+
+    fails(w, p);
+    fails(w, p);
+    assert_false(enters(w, p, &t));
+    assert_int_equal(weir_peek(w, &rq, &v), 0);
+    assert_int_equal(v.reason, WEIR_OPEN);
+}
+
 static void the_permits_are_shared_and_the_breaker_is_not(void **state)
 {
     static const char LIMIT[] = "concurrency 1 lease=1h + 1000/s + " BREAKER;
@@ -269,11 +283,7 @@ static void lists_and_resets_hold_for_both(void **state)
     struct weir_verdict v;
 
     (void)state;
-    fails(w, p);
-    fails(w, p);
-    assert_false(enters(w, p, &t));
-    assert_int_equal(weir_peek(w, &rq, &v), 0);
-    assert_int_equal(v.reason, WEIR_OPEN);
+    opens(w, p);
     assert_int_equal(weir_list_set(w, p, WEIR_LIST_ALLOW, KEY, 1), 0);
     assert_int_equal(enter_now(w, p, &t, &v), 0);
     assert_true(v.allowed);
@@ -295,15 +305,10 @@ static void a_limit_of_guards_alone_asks_the_redis_nothing(void **state)
     struct weir *w = open_there("");
     struct weir_policy *p = policy(w, "alone", BREAKER);
     const struct weir_request rq = request_for(p, "k", 1, 0);
-    struct weir_verdict v;
     struct weir_ticket t;
 
     (void)state;
-    fails(w, p);
-    fails(w, p);
-    assert_false(enters(w, p, &t));
-    assert_int_equal(weir_peek(w, &rq, &v), 0);
-    assert_int_equal(v.reason, WEIR_OPEN);
+    opens(w, p);
     assert_int_equal(weir_reset(w, &rq), 0);
     assert_true(enters(w, p, &t));
     assert_int_equal(weir_policy_forget(w, p), 0);

@@ -10,8 +10,6 @@
  *   (2) An entry that is left has taken no part in what the guards learn, and their rates get back
  *       what it took.
  */
-#include <string.h>
-
 #include "redis/fallback/local_internal.h"
 
 bool weir__local_guards_of(const struct weir_limit *whole, struct weir_limit *guards)
